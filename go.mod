@@ -1,0 +1,3 @@
+module github.com/headgate-ai/headgate
+
+go 1.26.7

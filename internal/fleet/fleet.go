@@ -1,0 +1,14 @@
+// Package fleet is the vocabulary of upstream targets: where a call can be
+// sent. It depends on nothing but the call's own vocabulary.
+package fleet
+
+// Leg is one place a call can be sent: a configured provider and the name the
+// model has there.
+type Leg struct {
+	Provider string
+	Model    string
+	Weight   int
+}
+
+// Target names the leg as users see it, "provider/model".
+func (l Leg) Target() string { return l.Provider + "/" + l.Model }
