@@ -28,6 +28,7 @@ const (
 	NotTranslatable
 	UpstreamUnreachable
 	UpstreamFailed
+	UpstreamDenied
 	UpstreamRejected
 	UpstreamRateLimited
 	UpstreamMalformed
@@ -92,6 +93,7 @@ var table = [kinds]row{
 	NotTranslatable:     {"not_translatable", 501, 12, "invalid_request_error", "UNSUPPORTED_DIALECT", "invalid_request_error", "UNIMPLEMENTED", Ours, false, false, "The model's provider speaks another dialect than this path."},
 	UpstreamUnreachable: {"upstream_unreachable", 502, 14, "server_error", "UPSTREAM_UNREACHABLE", "api_error", "UNAVAILABLE", Upstreams, true, true, "The model's provider could not be reached."},
 	UpstreamFailed:      {"upstream_failed", 502, 14, "server_error", "UPSTREAM_FAILED", "api_error", "UNAVAILABLE", Upstreams, true, true, "The model's provider failed."},
+	UpstreamDenied:      {"upstream_denied", 502, 7, "server_error", "UPSTREAM_DENIED", "api_error", "PERMISSION_DENIED", Ours, false, false, "The model's provider did not accept this gateway's credential."},
 	UpstreamRejected:    {"upstream_rejected", 400, 3, "invalid_request_error", "UPSTREAM_REJECTED", "invalid_request_error", "INVALID_ARGUMENT", Theirs, false, false, "The model's provider refused the request."},
 	UpstreamRateLimited: {"upstream_rate_limited", 429, 8, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error", "RESOURCE_EXHAUSTED", Upstreams, true, false, "The model's provider is limiting the rate of requests."},
 	UpstreamMalformed:   {"upstream_malformed", 502, 13, "server_error", "UPSTREAM_MALFORMED", "api_error", "INTERNAL", Upstreams, true, true, "The model's provider sent an answer that could not be understood."},

@@ -5,6 +5,7 @@
 package journal
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/fault"
@@ -99,7 +100,10 @@ type Record struct {
 	UpstreamRaw int // the upstream's own status, 0 if it never answered
 	Outcome     Outcome
 	Fault       *fault.Error // nil when the outcome is OK
-	Warnings    []string
+	// FaultTold is whether the client has been told of the fault already, by the
+	// provider's own words within a stream.
+	FaultTold bool
+	Warnings  []string
 
 	BytesIn, BytesOut int64
 	Events            int
@@ -107,11 +111,14 @@ type Record struct {
 	FinishReason      string
 	Gaps              Gaps
 	BackPressure      time.Duration // time spent waiting for the client to read
+	AheadWait         time.Duration // time the reader ahead waited for room in its buffer
 
 	StageTime [Stages]time.Duration
 	Elapsed   time.Duration // set by Close
 
 	last time.Duration // offset from Start of the latest mark
+	// begun and closed keep the count of requests in flight right.
+	begun, closed bool
 }
 
 // Mark ends stage s at now: the time since the previous mark is added to it.
@@ -142,4 +149,21 @@ func (r *Record) Own() time.Duration {
 		}
 	}
 	return d
+}
+
+// AppendServerTiming writes the stages that have passed as a Server-Timing
+// header (W3C Server Timing), durations in milliseconds.
+func (r *Record) AppendServerTiming(dst []byte) []byte {
+	for s, d := range r.StageTime {
+		if d == 0 {
+			continue
+		}
+		if len(dst) > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = append(dst, Stage(s).String()...)
+		dst = append(dst, ";dur="...)
+		dst = strconv.AppendFloat(dst, float64(d.Nanoseconds())/1e6, 'f', 3, 64)
+	}
+	return dst
 }

@@ -97,6 +97,8 @@ type Call struct {
 	Raw []byte
 	// Rest is what follows Raw in a streamed upload; nil when Raw is whole.
 	Rest io.Reader
+	// Form is whether the body is multipart/form-data and not JSON.
+	Form bool
 	// Length is the body's whole length in bytes, -1 when it is not known.
 	Length int64
 	// WantsStream is whether the answer is to be streamed: the body says so,

@@ -6,6 +6,8 @@ package setting
 import (
 	"encoding"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"regexp"
 	"strconv"
@@ -205,4 +207,29 @@ func Match(glob, s string) bool {
 		}
 		s, rest = s[i+len(part):], more
 	}
+}
+
+// Index is the path of the i-th element of the list at path.
+func Index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+// CheckListen notes a problem at path unless addr is host:port.
+func CheckListen(p *Problems, path, addr string) {
+	_, port, err := net.SplitHostPort(addr)
+	if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 0 || n > 65535 {
+		p.Add(path, "%q is not an address to listen on; write host:port, such as 127.0.0.1:8080 or :8080", addr)
+	}
+}
+
+// Loopback is whether addr, as host:port, can be reached from this machine
+// only.
+func Loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
 }

@@ -1,0 +1,130 @@
+package app
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/headgate-ai/headgate/internal/admin"
+	"github.com/headgate-ai/headgate/internal/edge"
+)
+
+// apiServer is the server that clients call. Its limits are the first line
+// against clients that mean harm or are broken; see the fields.
+func (a *App) apiServer(base context.Context, c *edge.Config) *http.Server {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(c.TLS.Enabled())
+	protocols.SetUnencryptedHTTP2(!c.TLS.Enabled())
+	mux := http.NewServeMux()
+	admin.Health(mux, a.Ready)
+	mux.Handle("GET /openapi.json", edge.OpenAPI(a.opts.Version))
+	return &http.Server{
+		Handler:           front{mux, a.gateway},
+		Protocols:         &protocols,
+		ReadHeaderTimeout: c.HeaderTimeout.Std(), // slowloris; bodies have their own bound
+		IdleTimeout:       c.IdleTimeout.Std(),
+		MaxHeaderBytes:    int(c.MaxHeader),
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          c.MaxStreams,
+			MaxReceiveBufferPerConnection: 4 << 20,
+			MaxReceiveBufferPerStream:     1 << 20,
+			SendPingTimeout:               30 * time.Second, // half-open clients
+			PingTimeout:                   15 * time.Second,
+			WriteByteTimeout:              60 * time.Second,
+		},
+		ErrorLog:    a.serverLog(),
+		BaseContext: func(net.Listener) context.Context { return base },
+	}
+}
+
+// front gives the few paths that are not the API's to their own handlers. The
+// API's own paths are found by the gateway, which answers in their dialects.
+type front struct {
+	own *http.ServeMux
+	api http.Handler
+}
+
+func (f front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/livez", "/readyz", "/openapi.json":
+		f.own.ServeHTTP(w, r)
+	default:
+		f.api.ServeHTTP(w, r)
+	}
+}
+
+// serverLog takes what net/http has to say of broken connections.
+func (a *App) serverLog() *log.Logger {
+	return slog.NewLogLogger(a.log.Handler(), slog.LevelDebug)
+}
+
+// wrapListener adds the bound on connections, and TLS.
+func (a *App) wrapListener(l net.Listener, c *edge.Config) (net.Listener, error) {
+	if c.MaxConnections > 0 {
+		l = netutil.LimitListener(l, c.MaxConnections)
+	}
+	if !c.TLS.Enabled() {
+		return l, nil
+	}
+	conf, err := a.tlsConfig(&c.TLS)
+	if err != nil {
+		return nil, err
+	}
+	return tls.NewListener(l, conf), nil
+}
+
+// tlsConfig serves TLS 1.3, or 1.2 where that is allowed. Go's server never
+// renegotiates. Tickets stay on, so that clients resume.
+func (a *App) tlsConfig(c *edge.TLSConfig) (*tls.Config, error) {
+	conf := &tls.Config{
+		MinVersion:     tls.VersionTLS13,
+		NextProtos:     []string{"h2", "http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.currentCertificate() },
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if s.DidResume {
+				a.journal.TLSResumed()
+			}
+
+			return nil
+		},
+	}
+	if c.MinVersion == "1.2" {
+		conf.MinVersion = tls.VersionTLS12
+	}
+	if c.TicketKeys.IsZero() {
+		return conf, nil
+	}
+	secret, err := c.TicketKeys.Resolve()
+	if err != nil {
+		return nil, fmt.Errorf("server.api.tls.ticket_keys: %w", err)
+	}
+	if len(secret) < 32 {
+		return nil, errors.New("server.api.tls.ticket_keys: the secret has fewer than 32 bytes")
+	}
+	key, err := hkdf.Key(sha256.New, []byte(secret), nil, "headgate session tickets", 32)
+	if err != nil {
+		return nil, err
+	}
+	conf.SetSessionTicketKeys([][32]byte{[32]byte(key)})
+	return conf, nil
+}
+
+// currentCertificate is the one of the running configuration, so that a
+// renewed certificate is taken up by a reload.
+func (a *App) currentCertificate() (*tls.Certificate, error) {
+	if c := a.certificate.Load(); c != nil {
+		return c, nil
+	}
+	return nil, errors.New("the running configuration has no certificate")
+}

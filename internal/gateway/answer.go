@@ -1,0 +1,263 @@
+package gateway
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headgate-ai/headgate/internal/edge"
+	"github.com/headgate-ai/headgate/internal/fault"
+	"github.com/headgate-ai/headgate/internal/journal"
+	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/internal/stream"
+	"github.com/headgate-ai/headgate/internal/upstream"
+	"github.com/headgate-ai/headgate/internal/wire"
+)
+
+// answer is a provider's response on its way to the client.
+type answer struct {
+	ctx   context.Context
+	snap  *Snapshot
+	x     *edge.Exchange
+	rec   *journal.Record
+	call  *llm.Call
+	reply *upstream.Reply
+	out   wire.Outbound
+
+	encoded bool // the body is gzip as the client asked for it
+}
+
+// carry passes the response on in the way that its status and type call for.
+func (a *answer) carry() error {
+	a.rec.UpstreamRaw = a.reply.StatusCode
+	media, _, _ := mime.ParseMediaType(a.reply.Header.Get("Content-Type"))
+	if err := a.decodeBody(media); err != nil {
+		return err
+	}
+	switch {
+	case a.reply.StatusCode >= 400:
+		return a.refused()
+	case a.reply.StatusCode >= 300:
+		return a.pipe(nil)
+	case media == "text/event-stream" || media == "" && a.call.WantsStream:
+		return a.events()
+	case media == "text/html":
+		return fault.New(fault.UpstreamMalformed, "gateway.answer", "The model's provider sent a web page instead of an answer.")
+	case media == "application/json" || strings.HasSuffix(media, "+json") || media == "" || a.jsonExpected():
+		return a.whole()
+	}
+	return a.pipe(nil)
+}
+
+// jsonExpected is whether the operation answers with JSON whatever the content
+// type says; some compatible servers get it wrong.
+func (a *answer) jsonExpected() bool {
+	switch a.call.Op {
+	case llm.Speech, llm.Transcriptions, llm.Images:
+		return false
+	}
+	return true
+}
+
+// decodeBody undoes a content coding, except where the client asked for gzip
+// and gets a whole answer.
+func (a *answer) decodeBody(media string) error {
+	switch coding := strings.ToLower(a.reply.Header.Get("Content-Encoding")); coding {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		if a.encoded = media == "application/json" && a.reply.StatusCode < 300 && takesGzip(a.call.Header) && !a.call.WantsStream; !a.encoded {
+			a.reply.Body = upstream.Gunzip(a.reply.Body)
+			a.reply.ContentLength = -1
+		}
+	default:
+		return fault.New(fault.UpstreamMalformed, "gateway.answer", "The model's provider sent an answer in an encoding that was not asked for.")
+	}
+	return nil
+}
+
+// maxRefusal bounds how much of a provider's error answer is read.
+const maxRefusal = 1 << 20
+
+// refused turns a provider's error answer into a fault.
+func (a *answer) refused() error {
+	body, err := io.ReadAll(io.LimitReader(a.reply.Body, maxRefusal))
+	if err != nil && a.ctx.Err() != nil {
+		return a.reply.Why(a.ctx, err)
+	}
+	body = a.reply.Provider.Redact(body)
+	f := a.out.Refusal(a.reply.StatusCode, a.reply.Header, body)
+	a.rec.Mark(journal.FirstToken, time.Now())
+	upstream.CopyHeader(a.x.ResponseHeader(), a.reply.Header)
+	a.target(a.x.ResponseHeader())
+	return f
+}
+
+// events relays an event stream.
+func (a *answer) events() error {
+	a.x.Answer(a.reply.StatusCode, edge.Streaming, func(h http.Header) {
+		a.head(h)
+		h["Cache-Control"] = noCache
+		h["X-Accel-Buffering"] = noBuffering
+	})
+	g := a.snap
+	receipt, err := stream.Copy(a.ctx, &g.Stream, &stream.Events{
+		Body: a.reply.Body, From: a.reply, To: a.x, In: a.x.Inbound, Out: a.out, Op: a.call.Op, Tap: a.out.Tap(a.call.Op),
+		HideUsage: !a.call.IncludeUsage, Idle: a.reply.Provider.Idle(),
+		OnFirst: func(now time.Time) { a.rec.Mark(journal.FirstToken, now) },
+	})
+	a.rec.Mark(journal.Relay, time.Now())
+	a.rec.Stream, a.rec.Usage, a.rec.FinishReason = true, a.usage(receipt.Usage), receipt.FinishReason
+	a.rec.Events, a.rec.Gaps, a.rec.BackPressure = receipt.Events, journal.Gaps(receipt.Gaps), receipt.BackPressure
+	a.rec.AheadWait = receipt.Ahead
+	if f, passed := stream.Passed(err); passed {
+		a.rec.FaultTold = true // the provider's own error event has reached the client
+		return f
+	}
+	if err == nil {
+		a.trailers()
+	}
+	return err
+}
+
+var noCache, noBuffering = []string{"no-cache"}, []string{"no"}
+
+// usage puts an estimate of the prompt where the provider never reported any.
+func (a *answer) usage(u llm.Usage) llm.Usage {
+	if u.Estimated && u.Input == 0 {
+		u.Input = int64(a.call.PromptBytes+3) / 4
+	}
+	return u
+}
+
+// whole checks a JSON answer before any of it is sent.
+func (a *answer) whole() error {
+	body, more, err := stream.Whole(a.ctx, &a.snap.Stream, a.reply.Body, a.reply, a.reply.ContentLength)
+	a.rec.Mark(journal.FirstToken, time.Now())
+	switch {
+	case err != nil:
+		return err
+	case more:
+		return a.pipe(body)
+	}
+	text := body
+	if a.encoded {
+		if text, err = inflate(body, 8*len(body)+1<<20); err != nil {
+			return fault.Wrap(fault.UpstreamMalformed, "gateway.answer", err)
+		}
+	}
+	read := a.out.Answer(a.call.Op, text)
+	a.rec.Usage, a.rec.FinishReason = read.Usage, read.FinishReason
+	if read.Fault != nil {
+		return a.clean(read.Fault)
+	}
+	a.x.Answer(a.reply.StatusCode, edge.Buffered, func(h http.Header) {
+		a.head(h)
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	})
+	err = a.write(body)
+	a.rec.Mark(journal.Relay, time.Now())
+	return err
+}
+
+// clean takes what must not be seen out of a provider's message.
+func (a *answer) clean(f *fault.Error) error {
+	f.Public = string(a.reply.Provider.Redact([]byte(f.Public)))
+	return f
+}
+
+// largeWrite is from where on a write can wait for the client.
+const largeWrite = 16 << 10
+
+func (a *answer) write(body []byte) error {
+	if len(body) > largeWrite {
+		_ = a.x.SetWriteDeadline(time.Now().Add(a.snap.Stream.WriteTimeout(len(body))))
+		defer func() { _ = a.x.SetWriteDeadline(time.Time{}) }()
+	}
+	if _, err := a.x.Write(body); err != nil {
+		return fault.Wrap(fault.Canceled, "gateway.answer", err)
+	}
+	return nil
+}
+
+// pipe passes a body on as it comes, behind what has been read of it already.
+func (a *answer) pipe(begun []byte) error {
+	a.x.Answer(a.reply.StatusCode, edge.Buffered, func(h http.Header) {
+		a.head(h)
+		if n := a.reply.ContentLength; n >= 0 {
+			h["Content-Length"] = []string{strconv.FormatInt(n, 10)}
+		}
+		if to := a.reply.Header.Get("Location"); to != "" {
+			h["Location"] = []string{string(a.reply.Provider.Redact([]byte(to)))}
+		}
+	})
+	body := io.Reader(a.reply.Body)
+	if begun != nil {
+		body = io.MultiReader(bytes.NewReader(begun), body)
+	}
+	tail, err := stream.Pipe(a.ctx, &a.snap.Stream, body, a.reply, a.x)
+	a.x.Begin()
+	a.rec.Mark(journal.Relay, time.Now())
+	if u, ok := a.out.UsageTail(a.call.Op, tail); ok && !a.encoded {
+		a.rec.Usage = u
+	}
+	return err
+}
+
+// head fills in the response's headers; it is called once, before the status
+// is written.
+func (a *answer) head(h http.Header) {
+	upstream.CopyHeader(h, a.reply.Header)
+	if ct := a.reply.Header["Content-Type"]; len(ct) > 0 {
+		h["Content-Type"] = ct[:1]
+	} else if a.call.WantsStream {
+		h["Content-Type"] = []string{"text/event-stream"}
+	} else {
+		h["Content-Type"] = []string{"application/json"}
+	}
+	if a.encoded {
+		h["Content-Encoding"] = []string{"gzip"}
+		h.Add("Vary", "Accept-Encoding")
+	}
+	a.target(h)
+}
+
+// target says who answered and how long the parts took.
+func (a *answer) target(h http.Header) {
+	h["X-Headgate-Target"] = []string{headerSafe(a.rec.Target)}
+	h["X-Headgate-Attempts"] = []string{strconv.Itoa(a.rec.Attempts)}
+	h["Server-Timing"] = []string{string(a.rec.AppendServerTiming(make([]byte, 0, 192)))}
+}
+
+// headerSafe keeps a client's model name from breaking a header.
+func headerSafe(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// trailers passes the provider's trailers on.
+func (a *answer) trailers() {
+	for name, values := range a.reply.Trailer {
+		if len(values) > 0 {
+			a.x.Trailer(name, values[0])
+		}
+	}
+}
+
+// inflate undoes gzip, up to a size that no honest answer exceeds.
+func inflate(b []byte, limit int) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(z, int64(limit)))
+}

@@ -1,0 +1,109 @@
+// Package gateway is the hallway: the one place that knows every room and the
+// order in which a request walks through them. app builds it; nothing else
+// imports it.
+package gateway
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate-ai/headgate/internal/attempt"
+	"github.com/headgate-ai/headgate/internal/authn"
+	"github.com/headgate-ai/headgate/internal/edge"
+	"github.com/headgate-ai/headgate/internal/fault"
+	"github.com/headgate-ai/headgate/internal/fleet"
+	"github.com/headgate-ai/headgate/internal/journal"
+	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/internal/route"
+	"github.com/headgate-ai/headgate/internal/upstream"
+)
+
+// Gateway holds the rooms, which live as long as the process, and the current
+// snapshot of plans, which lives as long as the configuration.
+type Gateway struct {
+	snapshot atomic.Pointer[Snapshot]
+
+	Authn    authn.Room
+	Upstream *upstream.Room
+	Journal  *journal.Room
+}
+
+// Adopt makes s the plan of requests that have not begun yet.
+func (g *Gateway) Adopt(s *Snapshot) { g.snapshot.Store(s) }
+
+// Snapshot is the current plan.
+func (g *Gateway) Snapshot() *Snapshot { return g.snapshot.Load() }
+
+// ServeHTTP is a request's whole life. The snapshot is loaded once, the record
+// is closed once, and an error becomes bytes once.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	snap := g.snapshot.Load()
+	rec := &journal.Record{Start: time.Now(), Method: r.Method, Proto: r.Proto}
+	g.Journal.Begin(&snap.Journal, rec, r.Header.Get("Traceparent"))
+	x, err := edge.Open(&snap.Edge, w, r)
+	describe(rec, x)
+	defer g.conclude(snap, x, rec)
+	if err == nil {
+		err = g.serve(r.Context(), snap, x, rec)
+	}
+	rec.Fault = fault.Of(err)
+}
+
+// serve is the path. Read it from top to bottom: each line is one room, each
+// room is given what it needs and returns a receipt, and no room calls another.
+// A receipt that holds something is given back by the defer below it, after the
+// last byte, because the response is copied inside this frame.
+func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, rec *journal.Record) error {
+	// Who asks comes before what is asked: an unknown client costs no body.
+	cred := x.Credential()
+	who, err := g.Authn.Identify(&snap.Authn, cred.Secret, cred.Basic, x.Route.Op, rec.Start)
+	if who != nil {
+		rec.Who = who.Principal
+	}
+	if rec.Mark(journal.Identify, time.Now()); err != nil {
+		return err
+	}
+
+	call, err := x.Receive(ctx)
+	if rec.Mark(journal.Receive, time.Now()); err != nil {
+		return err
+	}
+	err = x.Decode(call)
+	if decoded(rec, x, call); err != nil {
+		return err
+	}
+
+	if x.Route.Body == edge.NoBody {
+		return models(snap, x, who, call)
+	}
+	if !who.MayUse(call.Model) {
+		return notAllowed(call)
+	}
+
+	choice, err := route.Order(&snap.Route, call.Model, rand.Uint64())
+	if rec.Mark(journal.Route, time.Now()); err != nil {
+		return err
+	}
+	rec.Model = choice.Model
+
+	got, err := attempt.Do(ctx, choice.Legs, func(ctx context.Context, leg fleet.Leg) (*upstream.Reply, bool, error) {
+		return g.send(ctx, snap, x, rec, call, leg)
+	})
+	rec.Provider, rec.Target, rec.Attempts = got.Leg.Provider, got.Leg.Target(), got.Attempts
+	if err != nil {
+		return err
+	}
+	defer release(x, got.Reply)
+
+	a := answer{ctx: ctx, snap: snap, x: x, rec: rec, call: call, reply: got.Reply, out: outboundOf(call.Dialect)}
+	return a.carry()
+}
+
+// notAllowed refuses a model that the key does not cover. It says the same
+// whether the model exists or not, so that keys cannot be used to find out.
+func notAllowed(call *llm.Call) error {
+	return &fault.Error{Kind: fault.ModelNotAllowed, Op: "gateway.serve", Param: "model"}
+}

@@ -1,0 +1,92 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"time"
+)
+
+// poolKey is what of a provider's configuration concerns its connections.
+type poolKey struct {
+	host     string
+	connect  time.Duration
+	maxConns int
+}
+
+// pool is the connections to one provider.
+type pool struct {
+	key       poolKey
+	transport *http.Transport
+}
+
+// Idle connections are kept for less than the 60 s after which common servers
+// and load balancers close theirs.
+const (
+	idlePerHost = 1024
+	idleTimeout = 30 * time.Second
+	// maxHead bounds a provider's response header.
+	maxHead = 256 << 10
+)
+
+// pool finds or makes the pool of a provider. A pool whose key has changed is
+// replaced; the requests on it keep their connections until they end.
+func (r *Room) pool(name string, key poolKey) *pool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.pools[name]; p != nil {
+		if p.key == key {
+			return p
+		}
+		p.transport.CloseIdleConnections()
+	}
+	p := &pool{key: key, transport: newTransport(key)}
+	r.pools[name] = p
+	return p
+}
+
+// Keep closes the idle connections of providers that are not in the plan any
+// more.
+func (r *Room) Keep(p *Plan) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, old := range r.pools {
+		if p.providers[name] == nil {
+			old.transport.CloseIdleConnections()
+			delete(r.pools, name)
+		}
+	}
+}
+
+// Close closes all idle connections.
+func (r *Room) Close() { r.Keep(&Plan{}) }
+
+func newTransport(key poolKey) *http.Transport {
+	dialer := &net.Dialer{Timeout: key.connect, KeepAlive: 15 * time.Second}
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment,
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return dialer.DialContext(ctx, network, addr)
+		},
+		// Go's client never renegotiates unless told to; saying so here keeps it
+		// from being told.
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, Renegotiation: tls.RenegotiateNever},
+		TLSHandshakeTimeout:    key.connect,
+		ForceAttemptHTTP2:      true,
+		DisableCompression:     true, // bytes are passed as they come, or undone by us
+		MaxIdleConns:           0,
+		MaxIdleConnsPerHost:    idlePerHost,
+		MaxConnsPerHost:        key.maxConns,
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: maxHead,
+	}
+}
+
+func replaceAll(text []byte, secret, with string) []byte {
+	if secret == "" || !bytes.Contains(text, []byte(secret)) {
+		return text
+	}
+	return bytes.ReplaceAll(text, []byte(secret), []byte(with))
+}
