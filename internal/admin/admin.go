@@ -63,7 +63,9 @@ func Handler(g Gateway) http.Handler {
 	closed.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	closed.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	closed.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	closed.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fail(w, http.StatusNotFound, "there is nothing at this path") })
+	closed.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		fail(w, http.StatusNotFound, "there is nothing at this path")
+	})
 	guarded := g.guard(closed)
 	mux.Handle("/admin/", guarded)
 	mux.Handle("/debug/", guarded)

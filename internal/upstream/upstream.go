@@ -243,4 +243,3 @@ func (s *sent) again() (io.ReadCloser, error) {
 		io.Closer
 	}{bytes.NewReader(s.raw), s}, nil
 }
-
