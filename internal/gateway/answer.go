@@ -22,13 +22,14 @@ import (
 
 // answer is a provider's response on its way to the client.
 type answer struct {
-	ctx   context.Context
-	snap  *Snapshot
-	x     *edge.Exchange
-	rec   *journal.Record
-	call  *llm.Call
-	reply *upstream.Reply
-	out   wire.Outbound
+	ctx     context.Context
+	snap    *Snapshot
+	journal *journal.Room
+	x       *edge.Exchange
+	rec     *journal.Record
+	call    *llm.Call
+	reply   *upstream.Reply
+	out     wire.Outbound
 
 	encoded bool // the body is gzip as the client asked for it
 }
@@ -105,8 +106,9 @@ func (a *answer) events() error {
 		h["Cache-Control"] = noCache
 		h["X-Accel-Buffering"] = noBuffering
 	})
-	g := a.snap
-	receipt, err := stream.Copy(a.ctx, &g.Stream, &stream.Events{
+	a.journal.StreamOpened()
+	defer a.journal.StreamClosed()
+	receipt, err := stream.Copy(a.ctx, &a.snap.Stream, &stream.Events{
 		Body: a.reply.Body, From: a.reply, To: a.x, In: a.x.Inbound, Out: a.out, Op: a.call.Op, Tap: a.out.Tap(a.call.Op),
 		HideUsage: !a.call.IncludeUsage, Idle: a.reply.Provider.Idle(),
 		OnFirst: func(now time.Time) { a.rec.Mark(journal.FirstToken, now) },

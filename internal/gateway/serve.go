@@ -98,7 +98,7 @@ func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, r
 	}
 	defer release(x, got.Reply)
 
-	a := answer{ctx: ctx, snap: snap, x: x, rec: rec, call: call, reply: got.Reply, out: outboundOf(call.Dialect)}
+	a := answer{ctx: ctx, snap: snap, journal: g.Journal, x: x, rec: rec, call: call, reply: got.Reply, out: outboundOf(call.Dialect)}
 	return a.carry()
 }
 

@@ -26,7 +26,7 @@ type instruments struct {
 	stages            [Stages]prometheus.Observer
 	gaps              [3]prometheus.Observer // p50, p95, max
 	faults            []prometheus.Counter   // by kind
-	backpressure      prometheus.Counter
+	backpressure      [2]prometheus.Counter // client, upstream
 	panics            prometheus.Counter
 	reloads           [2]prometheus.Counter // rejected, ok
 	tlsResumed        prometheus.Counter
@@ -96,7 +96,10 @@ func (m *instruments) bind() {
 	for c, name := range classNames {
 		m.logDropped[c] = counter("headgate_log_dropped_total", name)
 	}
-	m.backpressure = counter("headgate_stream_backpressure_seconds_total", "client")
+	m.backpressure = [2]prometheus.Counter{
+		counter("headgate_stream_backpressure_seconds_total", "client"),
+		counter("headgate_stream_backpressure_seconds_total", "upstream"),
+	}
 	m.panics = counter("headgate_panics_total")
 	m.reloads = [2]prometheus.Counter{counter("headgate_config_reloads_total", "rejected"), counter("headgate_config_reloads_total", "ok")}
 	m.tlsResumed = counter("headgate_tls_resumed_total")
@@ -124,9 +127,8 @@ func (m *instruments) observe(r *Record) {
 		m.gaps[1].Observe(seconds(r.Gaps.P95))
 		m.gaps[2].Observe(seconds(r.Gaps.Max))
 	}
-	if r.BackPressure > 0 {
-		m.backpressure.Add(seconds(r.BackPressure))
-	}
+	m.backpressure[0].Add(seconds(r.BackPressure))
+	m.backpressure[1].Add(seconds(r.AheadWait))
 	m.series.of(m, keyFor(r)).observe(r)
 }
 

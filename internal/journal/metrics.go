@@ -64,7 +64,7 @@ var Metrics = []Metric{
 	{"headgate_faults_total", Counter, "", []string{"kind", "blame"}, "Failures by kind and by whose they are.", nil},
 	{"headgate_upstream_connections_total", Counter, "", []string{"provider", "reused"}, "Requests that got a connection to a provider; reused is whether it came from the pool.", nil},
 	{"headgate_stream_gap_seconds", Histogram, "seconds", []string{"stat"}, "Time between the content events of a stream: one observation per stream of its p50, p95 and max.", gapTimes},
-	{"headgate_stream_backpressure_seconds_total", Counter, "seconds", []string{"side"}, "Time that streams waited for one side; client is time waiting for clients to read.", nil},
+	{"headgate_stream_backpressure_seconds_total", Counter, "seconds", []string{"side"}, "Time that streams waited for one side; client is time waiting for clients to read, upstream is time that providers were kept waiting by a full read-ahead buffer.", nil},
 	{"headgate_panics_total", Counter, "", nil, "Panics that were caught; each of them is a mistake in the gateway.", nil},
 	{"headgate_config_reloads_total", Counter, "", []string{"result"}, "Configuration reloads; result is ok or rejected.", nil},
 	{"headgate_config_info", Gauge, "", []string{"hash"}, "Always 1, for the hash of the running configuration.", nil},

@@ -16,6 +16,10 @@ const (
 	// patience is how long an error's line waits for room in a full ring, and
 	// how long the writer may be stuck in one write before nobody waits for it.
 	patience = 50 * time.Millisecond
+	// gathering is how long the writer lets lines come together. To wake it costs
+	// a request more than to encode its line does; lines that fill half the ring
+	// wake it earlier.
+	gathering = 50 * time.Millisecond
 	// maxPooled and maxKept are the largest buffers worth keeping.
 	maxPooled = 16 << 10
 	maxKept   = 4 << 20
@@ -35,11 +39,7 @@ type sink struct {
 	// limit is how many lines may be pending. A reserve on top of it is for
 	// errors alone, so that a flood of others does not displace them.
 	limit, reserve int
-	// rest is how long the writer sleeps after a batch. To wake it costs a
-	// request more than to write its line does, so lines are let come together:
-	// at most a millisecond's, and no longer than a line per microsecond fits.
-	rest time.Duration
-	pool sync.Pool // of *line
+	pool           sync.Pool // of *line
 
 	mu      sync.Mutex // held for a copy, never over I/O
 	pending []byte
@@ -49,7 +49,8 @@ type sink struct {
 
 	stop chan struct{} // closed by shutdown: write what is pending and end
 	done chan struct{} // closed by run
-	wake chan struct{}
+	wake chan struct{} // a line came while the writer was idle
+	full chan struct{} // half the ring is in use
 
 	path     string
 	fallback io.Writer              // takes what is logged after shutdown
@@ -80,8 +81,7 @@ func newSink(cfg LogConfig, output io.Writer, m *instruments, notify func(string
 	s := &sink{
 		text:  cfg.Format == formatText,
 		limit: cfg.Buffer, reserve: max(8, cfg.Buffer/8),
-		rest: min(time.Millisecond, time.Duration(cfg.Buffer)*time.Microsecond),
-		stop: make(chan struct{}), done: make(chan struct{}), wake: make(chan struct{}, 1),
+		stop: make(chan struct{}), done: make(chan struct{}), wake: make(chan struct{}, 1), full: make(chan struct{}, 1),
 		path: cfg.Path, fallback: output,
 		dropped: m.logDropped, writeErrors: m.logErrors, notify: notify,
 	}
@@ -173,6 +173,12 @@ func (s *sink) offer(l *line) (ok, open bool) {
 	if wake {
 		s.poke()
 	}
+	if n+1 == max(1, s.limit/2) {
+		select {
+		case s.full <- struct{}{}:
+		default:
+		}
+	}
 	return true, true
 }
 
@@ -206,12 +212,13 @@ func (s *sink) run() {
 	for {
 		if s.take() {
 			s.write()
-			s.pause()
+			s.gather()
 			continue
 		}
 		select {
 		case <-s.wake:
 			s.swap() // reopen may have woken us
+			s.gather()
 			continue
 		case <-s.stop:
 		}
@@ -227,12 +234,14 @@ func (s *sink) run() {
 	}
 }
 
-// pause lets lines gather, unless the end has come.
-func (s *sink) pause() {
+// gather lets lines come together, until there are many or the end has come.
+func (s *sink) gather() {
+	enough := time.NewTimer(gathering)
+	defer enough.Stop()
 	select {
 	case <-s.stop:
-	default:
-		time.Sleep(s.rest)
+	case <-s.full:
+	case <-enough.C:
 	}
 }
 
