@@ -20,8 +20,8 @@ import (
 type File struct {
 	// Server is where the gateway listens.
 	Server Server `yaml:"server"`
-	// Auth is keys, or none to let everyone in, which only a listener on
-	// loopback may.
+	// Auth is who may call: keys, those with a key; none, everyone, which is for
+	// a listener on loopback only.
 	Auth string `yaml:"auth"`
 	// Providers are the services that answer calls.
 	Providers []upstream.ProviderConfig `yaml:"providers"`

@@ -55,7 +55,7 @@ func envDocument(getenv func(string) string, demo bool) (source.Document, bool) 
 		}
 	}
 	if demo {
-		providers.WriteString("  - {name: sim, dialect: simulator}\n")
+		providers.WriteString("  - {name: sim, dialect: simulator, simulator: {first_token: 150ms, token_gap: 20ms}}\n")
 		models.WriteString("  - {name: demo, targets: [{provider: sim}]}\n  - {name: \"demo+*\", targets: [{provider: sim}]}\n  - {name: \"sim-*\", targets: [{provider: sim}]}\n")
 	}
 	ok := providers.Len() > 0

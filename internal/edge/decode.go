@@ -110,26 +110,49 @@ func (x *Exchange) mediaType() (form bool, err error) {
 }
 
 func (x *Exchange) receiveJSON(ctx context.Context, call *llm.Call) error {
-	body, length := io.Reader(x.r.Body), x.r.ContentLength
+	wire := &heard{r: x.r.Body}
+	body, length := io.Reader(wire), x.r.ContentLength
 	switch encoding := strings.ToLower(strings.TrimSpace(x.r.Header.Get("Content-Encoding"))); encoding {
 	case "", "identity": // identity is no content coding (RFC 9110), but clients send it
 	case "gzip", "x-gzip":
 		zr, err := gzip.NewReader(body)
 		if err != nil {
-			return fault.New(fault.Malformed, "edge.Decode", "The request body is not the gzip data that its Content-Encoding says.")
+			return x.gzipFault(ctx, wire, err)
 		}
 		body, length = zr, -1
 	default:
 		return fault.New(fault.UnsupportedMedia, "edge.Decode", "The Content-Encoding %q of the request body is not supported; send the body as it is, or with gzip.", printable(encoding))
 	}
 	if err := x.body.read(body, length, x.plan.maxBody); err != nil {
-		if errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) {
-			return fault.New(fault.Malformed, "edge.Decode", "The request body is not the gzip data that its Content-Encoding says.")
+		if length < 0 && body != io.Reader(wire) {
+			return x.gzipFault(ctx, wire, err)
 		}
 		return clientFault(ctx, err, x.plan.maxBody)
 	}
 	call.Raw, call.Length = x.body.bytes(), int64(len(x.body.bytes()))
 	return nil
+}
+
+// heard is a reader that remembers how reading went.
+type heard struct {
+	r   io.Reader
+	err error
+}
+
+func (h *heard) Read(p []byte) (n int, err error) {
+	n, err = h.r.Read(p)
+	h.err = err
+	return n, err
+}
+
+// gzipFault tells a body that is not gzip, or breaks off within it, from a
+// client that could not be read.
+func (x *Exchange) gzipFault(ctx context.Context, wire *heard, err error) error {
+	_, large := errors.AsType[*http.MaxBytesError](err)
+	if !large && (wire.err == nil || errors.Is(wire.err, io.EOF)) {
+		return fault.New(fault.Malformed, "edge.Decode", "The request body is not the gzip data that its Content-Encoding says.")
+	}
+	return clientFault(ctx, err, x.plan.maxBody)
 }
 
 // prefersEvents is whether the Accept header names text/event-stream and

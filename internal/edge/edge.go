@@ -7,7 +7,6 @@ package edge
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"os"
 	"strconv"
@@ -133,6 +132,9 @@ func (x *Exchange) begin() {
 // common sets the headers of every answer.
 func (x *Exchange) common(h http.Header, mode Mode) {
 	h["X-Request-Id"] = []string{x.ID}
+	if x.Inbound.Dialect() == llm.Anthropic {
+		h["Request-Id"] = h["X-Request-Id"] // the only one that this vendor's SDKs read
+	}
 	h["X-Response-Mode"] = []string{string(mode)}
 	h.Add("Vary", "Accept")
 }
@@ -179,7 +181,7 @@ func (x *Exchange) Fail(e *fault.Error) (cut bool) {
 		if !x.begun {
 			x.status = e.HTTPStatus()
 		}
-		return x.begun
+		return true // else net/http would answer with an empty 200
 	case !x.begun:
 		x.refuse(e)
 		return false
@@ -247,14 +249,16 @@ func clientFault(ctx context.Context, err error, limit int64) error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return tooLarge(limit)
 	}
-	if ctx.Err() != nil || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fault.Wrap(fault.Canceled, op, err)
-	}
+	// Before anything else: net/http cancels the context of a request whose
+	// body could not be read in time.
 	if t, ok := errors.AsType[interface {
 		error
 		Timeout() bool
 	}](err); ok && t.Timeout() {
 		return fault.Wrap(fault.ClientTimeout, op, err)
+	}
+	if f, ok := errors.AsType[*fault.Error](context.Cause(ctx)); ok {
+		return f
 	}
 	return fault.Wrap(fault.Canceled, op, err)
 }

@@ -36,7 +36,9 @@ func (x *Exchange) receiveForm(ctx context.Context, call *llm.Call) error {
 	call.Raw, call.Length = x.body.bytes(), x.r.ContentLength
 	switch _, known := scan.Field("model"); {
 	case whole:
-		err = scan.End()
+		if serr := scan.End(); serr != nil {
+			err = formError{serr}
+		}
 		call.Length = int64(len(call.Raw))
 	case known:
 		// The rest is watched while it streams, so that no second model field

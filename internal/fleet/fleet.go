@@ -1,5 +1,5 @@
 // Package fleet is the vocabulary of upstream targets: where a call can be
-// sent. It depends on nothing but the call's own vocabulary.
+// sent. Every package may import it; it imports nothing.
 package fleet
 
 // Leg is one place a call can be sent: a configured provider and the name the

@@ -45,7 +45,7 @@ func (a *answer) carry() error {
 	case a.reply.StatusCode >= 400:
 		return a.refused()
 	case a.reply.StatusCode >= 300:
-		return a.pipe(nil)
+		return a.redirected()
 	case media == "text/event-stream" || media == "" && a.call.WantsStream:
 		return a.events()
 	case media == "text/html":
@@ -99,6 +99,27 @@ func (a *answer) refused() error {
 	return f
 }
 
+// redirected passes a redirect on and follows it nowhere. Like an error it is
+// the provider's words, not a model's, and so may hold what must not be seen.
+func (a *answer) redirected() error {
+	body, err := io.ReadAll(io.LimitReader(a.reply.Body, maxRefusal))
+	if err != nil {
+		return a.reply.Why(a.ctx, err)
+	}
+	body = a.reply.Provider.Redact(body)
+	a.rec.Mark(journal.FirstToken, time.Now())
+	a.x.Answer(a.reply.StatusCode, edge.Buffered, func(h http.Header) {
+		a.head(h)
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+		if to := a.reply.Header.Get("Location"); to != "" {
+			h["Location"] = []string{a.reply.Provider.RedactURL(to)}
+		}
+	})
+	err = a.write(body)
+	a.rec.Mark(journal.Relay, time.Now())
+	return err
+}
+
 // events relays an event stream.
 func (a *answer) events() error {
 	a.x.Answer(a.reply.StatusCode, edge.Streaming, func(h http.Header) {
@@ -121,10 +142,11 @@ func (a *answer) events() error {
 		a.rec.FaultTold = true // the provider's own error event has reached the client
 		return f
 	}
-	if err == nil {
-		a.trailers()
+	if err != nil {
+		return a.clean(fault.Of(err)) // it may be the provider's words
 	}
-	return err
+	a.trailers()
+	return nil
 }
 
 var noCache, noBuffering = []string{"no-cache"}, []string{"no"}
@@ -169,8 +191,13 @@ func (a *answer) whole() error {
 
 // clean takes what must not be seen out of a provider's message.
 func (a *answer) clean(f *fault.Error) error {
-	f.Public = string(a.reply.Provider.Redact([]byte(f.Public)))
-	return f
+	said := string(a.reply.Provider.Redact([]byte(f.Public)))
+	if said == f.Public {
+		return f
+	}
+	own := *f // a fault may be shared: that of a shutdown ends many requests
+	own.Public = said
+	return &own
 }
 
 // largeWrite is from where on a write can wait for the client.
@@ -193,9 +220,6 @@ func (a *answer) pipe(begun []byte) error {
 		a.head(h)
 		if n := a.reply.ContentLength; n >= 0 {
 			h["Content-Length"] = []string{strconv.FormatInt(n, 10)}
-		}
-		if to := a.reply.Header.Get("Location"); to != "" {
-			h["Location"] = []string{string(a.reply.Provider.Redact([]byte(to)))}
 		}
 	})
 	body := io.Reader(a.reply.Body)

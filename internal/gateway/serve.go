@@ -94,7 +94,7 @@ func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, r
 	})
 	rec.Provider, rec.Target, rec.Attempts = got.Leg.Provider, got.Leg.Target(), got.Attempts
 	if err != nil {
-		return err
+		return final(err, got.Attempts)
 	}
 	defer release(x, got.Reply)
 
@@ -106,4 +106,12 @@ func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, r
 // whether the model exists or not, so that keys cannot be used to find out.
 func notAllowed(call *llm.Call) error {
 	return &fault.Error{Kind: fault.ModelNotAllowed, Op: "gateway.serve", Param: "model"}
+}
+
+// final marks a failure that several legs have shared: the client should not
+// multiply our tries by its own.
+func final(err error, attempts int) error {
+	f := fault.Of(err)
+	f.Final = attempts > 1
+	return f
 }

@@ -26,7 +26,7 @@ type instruments struct {
 	stages            [Stages]prometheus.Observer
 	gaps              [3]prometheus.Observer // p50, p95, max
 	faults            []prometheus.Counter   // by kind
-	backpressure      [2]prometheus.Counter // client, upstream
+	backpressure      [2]prometheus.Counter  // client, upstream
 	panics            prometheus.Counter
 	reloads           [2]prometheus.Counter // rejected, ok
 	tlsResumed        prometheus.Counter
@@ -111,9 +111,6 @@ func (m *instruments) bind() {
 
 // observe enters a closed record.
 func (m *instruments) observe(r *Record) {
-	if r.begun {
-		m.inflight.Dec()
-	}
 	for s, d := range r.StageTime {
 		if d > 0 {
 			m.stages[s].Observe(seconds(d))

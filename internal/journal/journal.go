@@ -47,6 +47,7 @@ type Room struct {
 	level    slog.Leveler
 	recent   recent
 	totals   totals
+	digester digester
 	tracer   *tracer // nil when traces are off
 	redactor atomic.Pointer[Redactor]
 }
@@ -68,6 +69,7 @@ func New(o Options) (*Room, error) {
 	j.m = newInstruments(j.registry, o.Version, o.Commit)
 	j.recent.init(plan.cfg.Recent)
 	j.totals.init()
+	j.digester.init(j.enter)
 	if j.log, err = newSink(plan.cfg.Log, o.Output, j.m, o.Notify); err != nil {
 		return nil, err
 	}
@@ -93,16 +95,22 @@ func (j *Room) Begin(p *Plan, r *Record, traceparent string) {
 	r.UpstreamSpan = mintSpan()
 }
 
-// Close enters the record into the totals, the recent requests, the metrics,
-// the access log and the trace. The totals and metrics are up to date when it
-// returns; the log and the trace follow without anyone waiting for them. The
+// Close ends the record, for the totals, the recent requests, the metrics, the
+// access log and the trace; see digester for when it is entered there. The
 // record must not be changed afterwards. A second Close does nothing.
 func (j *Room) Close(p *Plan, r *Record) {
 	if r.closed {
 		return
 	}
-	p = j.or(p)
 	r.settle(time.Now())
+	if r.begun {
+		j.m.inflight.Dec()
+	}
+	j.digester.add(j.or(p), r)
+}
+
+// enter puts a closed record everywhere it belongs.
+func (j *Room) enter(p *Plan, r *Record) {
 	j.totals.add(r)
 	j.recent.add(r, p.Redactor)
 	j.m.observe(r)
@@ -160,11 +168,18 @@ func (r *Record) tokens() llm.Usage {
 }
 
 // Registry is where other rooms register metrics of their own.
-func (j *Room) Registry() *prometheus.Registry { return j.registry }
+func (j *Room) Registry() *prometheus.Registry {
+	j.digester.digest()
+	return j.registry
+}
 
 // Handler serves /metrics in the Prometheus and OpenMetrics formats.
 func (j *Room) Handler() http.Handler {
-	return promhttp.HandlerFor(j.registry, promhttp.HandlerOpts{Registry: j.registry, EnableOpenMetrics: true})
+	h := promhttp.HandlerFor(j.registry, promhttp.HandlerOpts{Registry: j.registry, EnableOpenMetrics: true})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		j.digester.digest()
+		h.ServeHTTP(w, r)
+	})
 }
 
 // SetRedactor sets what is taken out of the gateway's own messages. App calls
@@ -179,6 +194,7 @@ func (j *Room) Reopen() error { return j.log.reopen() }
 // Nothing is lost unless ctx ends first. Messages logged afterwards go to
 // standard error at once.
 func (j *Room) Shutdown(ctx context.Context) error {
+	j.digester.end()
 	var err error
 	if j.tracer != nil {
 		err = j.tracer.shutdown(ctx)

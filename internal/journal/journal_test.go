@@ -127,9 +127,9 @@ func TestAccessLine(t *testing.T) {
 	j, p := open(t, Options{Output: &out})
 	r := streamed("req-1")
 	j.Begin(p, r, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
-	j.Close(p, r)
-	j.Close(p, r)
-	j.Close(p, refused("req-2"))
+	finish(j, p, r)
+	finish(j, p, r)
+	finish(j, p, refused("req-2"))
 	closed(t, j)
 	lines := out.lines()
 	if len(lines) != 2 {
@@ -162,7 +162,7 @@ func TestAccessLine(t *testing.T) {
 func TestTextFormat(t *testing.T) {
 	var out buffer
 	j, p := open(t, Options{Output: &out}, func(c *Config) { c.Log.Format = "text" })
-	j.Close(p, streamed("req-1"))
+	finish(j, p, streamed("req-1"))
 	j.Logger().Info("two words", "a", "b c", "n", 1)
 	closed(t, j)
 	lines := out.lines()
@@ -178,10 +178,10 @@ func TestSampling(t *testing.T) {
 	var out buffer
 	j, p := open(t, Options{Output: &out}, func(c *Config) { c.Log.Sample = 0.25; c.Log.Buffer = 5000; c.Recent = 0 })
 	for i := range 2000 {
-		j.Close(p, streamed(fmt.Sprint(i)))
+		finish(j, p, streamed(fmt.Sprint(i)))
 	}
 	for range 20 {
-		j.Close(p, refused("bad"))
+		finish(j, p, refused("bad"))
 	}
 	closed(t, j)
 	bad, ok := 0, 0
@@ -208,7 +208,7 @@ func TestCloseCompletesTheRecord(t *testing.T) {
 	defer closed(t, j)
 	r := &Record{ID: "x", Start: time.Now().Add(-time.Second), Asked: strings.Repeat("é", 300) + "\n"}
 	r.Mark(Decode, r.Start.Add(time.Millisecond))
-	j.Close(nil, r)
+	finish(j, nil, r)
 	var sum time.Duration
 	for _, d := range r.StageTime {
 		sum += d
@@ -224,15 +224,15 @@ func TestCloseCompletesTheRecord(t *testing.T) {
 func TestTotals(t *testing.T) {
 	j, p := open(t, Options{Output: &buffer{}})
 	defer closed(t, j)
-	j.Close(p, streamed("1"))
-	j.Close(p, refused("2"))
+	finish(j, p, streamed("1"))
+	finish(j, p, refused("2"))
 	cut := streamed("3") // broke off within the stream: what passed counts
 	cut.Outcome, cut.Fault = Failed, fault.New(fault.UpstreamTruncated, "stream.Copy", "")
-	j.Close(p, cut)
+	finish(j, p, cut)
 	gone := streamed("4")
 	gone.Outcome, gone.Fault, gone.Status = Cancelled, fault.New(fault.Canceled, "stream.Copy", ""), 499
 	gone.Who = llm.Principal{Key: "other-key", Tenant: "acme"}
-	j.Close(p, gone)
+	finish(j, p, gone)
 
 	want := Totals{4, 60, 33, 12, 2, 1}
 	for _, model := range []string{"", "gpt-4o-mini", "openai/gpt-4o-mini", "gpt-*"} {
@@ -260,7 +260,7 @@ func TestTotalsAreBounded(t *testing.T) {
 		r := streamed("x")
 		r.Asked = fmt.Sprint("made-up-", i)
 		r.Target = "openai/" + r.Asked
-		j.Close(p, r)
+		finish(j, p, r)
 	}
 	if len(j.totals.sum) > maxTotals+1 {
 		t.Errorf("%d combinations are kept", len(j.totals.sum))
@@ -283,7 +283,7 @@ func TestRecent(t *testing.T) {
 		return s
 	}
 	for i, want := range []string{"0", "10", "210", "3210", "43210", "54321", "65432"} {
-		j.Close(p, streamed(fmt.Sprint(i)))
+		finish(j, p, streamed(fmt.Sprint(i)))
 		if got := ids(0); got != want {
 			t.Errorf("after %d: %s, want %s", i, got, want)
 		}
@@ -294,7 +294,7 @@ func TestRecent(t *testing.T) {
 	if _, ok := j.Find("1"); ok {
 		t.Error("a record outlived the ring")
 	}
-	j.Close(p, refused("bad"))
+	finish(j, p, refused("bad"))
 	v, ok := j.Find("bad")
 	if !ok || v.Fault == nil || v.Fault.Kind != "upstream_failed" || strings.Contains(v.Fault.Error, leaked) {
 		t.Errorf("%+v", v.Fault)
@@ -315,7 +315,7 @@ func TestConcurrentUse(t *testing.T) {
 				r := streamed(fmt.Sprintf("%d-%d", g, i))
 				r.Asked = fmt.Sprint("m", i%10)
 				j.Begin(p, r, "")
-				j.Close(p, r)
+				finish(j, p, r)
 				if i%50 == 0 {
 					j.Recent(10)
 					j.Totals("m1", "", "")
@@ -335,4 +335,10 @@ func TestConcurrentUse(t *testing.T) {
 	for _, l := range out.lines() {
 		parse(t, l)
 	}
+}
+
+// finish closes a record and has it entered at once.
+func finish(j *Room, p *Plan, r *Record) {
+	j.Close(p, r)
+	j.digester.digest()
 }

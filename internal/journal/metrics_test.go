@@ -35,7 +35,7 @@ func exercise(j *Room, p *Plan) {
 	ok.BackPressure = 2 * time.Second
 	for _, r := range []*Record{ok, refused("2")} {
 		j.Begin(p, r, "")
-		j.Close(p, r)
+		finish(j, p, r)
 	}
 	j.StreamOpened()
 	j.Panicked()
@@ -107,11 +107,11 @@ func TestMetricValues(t *testing.T) {
 	for range 3 {
 		r := streamed("x")
 		j.Begin(p, r, "")
-		j.Close(p, r)
+		finish(j, p, r)
 	}
-	j.Close(p, refused("x"))
+	finish(j, p, refused("x"))
 	client := &Record{Start: start, Elapsed: time.Millisecond, Status: 404, Outcome: Failed, Asked: "made up", Fault: fault.New(fault.ModelNotFound, "route.Order", "")}
-	j.Close(p, client)
+	finish(j, p, client)
 
 	got := families(t, j)
 	value := func(name, labels string) float64 {
@@ -169,7 +169,7 @@ func TestLabelsAreBounded(t *testing.T) {
 		r := streamed("x")
 		r.Model = fmt.Sprint("model-", i)
 		r.Op, r.Dialect, r.Status = "made-up", "made-up", 299
-		j.Close(p, r)
+		finish(j, p, r)
 	}
 	f := families(t, j)
 	if n := len(f["headgate_requests_total"].Metric); n != maxModels+1 {

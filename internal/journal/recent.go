@@ -60,6 +60,7 @@ func (c *recent) latest(n int) []kept {
 // Recent shows the latest records, newest first: at most limit of them, or all
 // that are kept if limit is not positive.
 func (j *Room) Recent(limit int) []View {
+	j.digester.digest()
 	all := j.recent.latest(limit)
 	views := make([]View, len(all))
 	for i, k := range all {
@@ -70,6 +71,7 @@ func (j *Room) Recent(limit int) []View {
 
 // Find shows the newest kept record with the given request id.
 func (j *Room) Find(id string) (View, bool) {
+	j.digester.digest()
 	for _, k := range j.recent.latest(0) {
 		if k.r.ID == id {
 			return k.view(), true

@@ -116,6 +116,8 @@ func (s *span) scope() instrumentation.Scope {
 func (s *span) InstrumentationScope() instrumentation.Scope { return s.scope() }
 
 // InstrumentationLibrary is the SDK's older name for the same.
+//
+//lint:ignore SA1019 the SDK's interface still demands it
 func (s *span) InstrumentationLibrary() instrumentation.Library { return s.scope() }
 
 const scopeName = "github.com/headgate-ai/headgate/internal/journal"

@@ -88,6 +88,7 @@ func (t *totals) of(k totalKey) *total {
 // any. A model is named as the client did, as the configuration does, or as
 // its provider does.
 func (j *Room) Totals(model, key, tenant string) Totals {
+	j.digester.digest()
 	model = clean(model, maxAsked)
 	var sum Totals
 	j.totals.mu.RLock()

@@ -61,7 +61,7 @@ func tree(spans tracetest.SpanStubs) string {
 func attr(s tracetest.SpanStub, key string) string {
 	for _, a := range s.Attributes {
 		if string(a.Key) == key {
-			return a.Value.Emit()
+			return a.Value.String()
 		}
 	}
 	return ""
@@ -72,7 +72,7 @@ func TestSpanTree(t *testing.T) {
 	j, p := open(t, Options{Output: &buffer{}, Exporter: &out})
 	r := streamed("req-1")
 	j.Begin(p, r, callers)
-	j.Close(p, r)
+	finish(j, p, r)
 	closed(t, j)
 	want := `00f067aa0ba902b7 > llm.request server 0-55
 llm.request > admission internal 1-10
@@ -124,7 +124,7 @@ func TestErrorsAreTracedWhateverWasDrawn(t *testing.T) {
 		if r.Sampled || !strings.HasSuffix(string(AppendTraceparent(nil, r)), "-00") {
 			t.Error("sampled although the share is 0")
 		}
-		j.Close(p, r)
+		finish(j, p, r)
 	}
 	closed(t, j)
 	if got, want := tree(out.spans), `0000000000000000 > llm.request server 0-55
@@ -209,7 +209,7 @@ func TestOTLPReceiver(t *testing.T) {
 			j, p := open(t, Options{Output: &buffer{}}, func(c *Config) { c.Trace.Endpoint = cfg })
 			r := streamed("req-1")
 			j.Begin(p, r, "")
-			j.Close(p, r)
+			finish(j, p, r)
 			closed(t, j)
 			close(names)
 			var got []string
@@ -243,7 +243,7 @@ func TestStuckCollector(t *testing.T) {
 	for range 3000 {
 		r := streamed("x")
 		j.Begin(p, r, "")
-		j.Close(p, r)
+		finish(j, p, r)
 	}
 	dropped := testutil.ToFloat64(j.m.spansDropped)
 	if want := 3000*4 - maxSpans; dropped != float64(want) {

@@ -33,23 +33,27 @@ func putBuffer(b []byte) {
 }
 
 // room makes place for the next read: it moves what is left to the front, and
-// grows the buffer when one event fills it.
+// grows the buffer when one event fills it. Nothing is waiting to be written
+// then.
 func (c *copier) room() error {
 	if c.r > 0 {
 		c.w = copy(c.buf, c.buf[c.r:c.w])
-		c.r, c.from = 0, 0
-	}
-	if c.w < len(c.buf) {
-		return nil
+		c.r, c.from, c.out = 0, 0, 0
 	}
 	if c.w >= c.plan.maxEvent {
-		return fault.New(fault.UpstreamMalformed, "stream.Copy", "The model's provider sent an event larger than the %d bytes this gateway accepts.", c.plan.maxEvent)
+		return c.tooLarge()
 	}
-	c.reserve(len(c.buf))
+	if c.w == len(c.buf) {
+		c.reserve(1)
+	}
 	return nil
 }
 
-// reserve grows the buffer to hold n bytes behind w.
+func (c *copier) tooLarge() *fault.Error {
+	return fault.New(fault.UpstreamMalformed, "stream.Copy", "The model's provider sent an event larger than the %d bytes this gateway accepts.", c.plan.maxEvent)
+}
+
+// reserve makes the buffer hold n bytes behind w.
 func (c *copier) reserve(n int) {
 	if c.w+n <= len(c.buf) {
 		return
@@ -61,68 +65,105 @@ func (c *copier) reserve(n int) {
 
 var bom = []byte("\xef\xbb\xbf")
 
-// send writes the consumed bytes, and flushes as the plan says or if must is
+// keep lets the block at at pass, and returns where it lies then. It joins what
+// is to be written already, so that dropped blocks between two others cost no
+// write of their own.
+func (c *copier) keep(at int) int {
+	if c.out == c.from {
+		c.from, c.out = at, at
+	}
+	place := c.out
+	if place != at {
+		copy(c.buf[place:], c.buf[at:c.r])
+	}
+	c.out += c.r - at
+	if c.r == c.w && bytes.HasSuffix(c.buf[place:c.out], []byte("\n\r")) {
+		// The LF that follows is on its way, and some clients wait for it.
+		c.reserve(1)
+		c.buf[c.out] = '\n'
+		c.out++
+	}
+	return place
+}
+
+// keepData is keep for an event. The first one is given the reconnection time,
+// as a field of its own: some clients take a block of fields without data for
+// an empty event.
+func (c *copier) keepData(at int) {
+	place := c.keep(at)
+	if c.glued == glueWaits {
+		c.glued, c.glue = gluePlaced, place
+		if c.buf[place] == '\n' { // it belongs to the line end before
+			c.glue++
+		}
+	}
+}
+
+// glue is the state of the reconnection time.
+type glue uint8
+
+const (
+	glueWaits  glue = iota // no event has passed yet
+	gluePlaced             // its place is known
+	glueDone               // it has been written
+)
+
+// send writes what is to be written, and flushes as the plan says or if must is
 // set.
-func (c *copier) send(now time.Time, must bool) error {
-	if c.r > c.from {
-		out := c.buf[c.from:c.r]
-		if !c.started {
-			out = c.begin(out)
-		}
-		c.from = c.r
-		if len(out) > 0 {
-			if err := c.write(out); err != nil {
-				return err
-			}
-		}
+func (c *copier) send(must bool) error {
+	out := c.buf[c.from:c.out]
+	if c.glued == gluePlaced {
+		out = c.withRetry(out)
 	}
-	if c.pending > 0 && (must || c.due()) {
-		return c.flush()
-	}
-	return nil
-}
-
-// begin writes what stands before the first bytes: the reconnection time, as a
-// field of the first event, because some parsers take a block of its own for an
-// empty event.
-func (c *copier) begin(out []byte) []byte {
-	c.started = true
-	out = bytes.TrimPrefix(out, bom)
-	if c.plan.retryMS == 0 || len(out) == 0 {
-		return out
-	}
-	// One write is worth the copy, which happens once a stream.
-	return append(sse.AppendRetry(make([]byte, 0, len(out)+24), c.plan.retryMS), out...)
-}
-
-// due is whether what was written is to be flushed now.
-func (c *copier) due() bool {
-	switch c.plan.flush {
-	case flushCoalesce:
-		return c.pending >= 4<<10
-	case flushFull:
-		return c.pending >= c.plan.buffer
-	}
-	return true
-}
-
-func (c *copier) write(p []byte) error {
-	c.watch.lock()
-	_, err := c.To.Write(p)
-	c.pending += len(p)
-	waited := c.watch.unlock(c.pending > 0)
-	return c.wrote(waited, err)
-}
-
-func (c *copier) flush() error {
-	if c.pending == 0 {
+	c.from, c.out = c.r, c.r
+	if len(out) == 0 && !must {
 		return nil
 	}
-	c.watch.lock()
-	err := c.To.Flush()
-	c.pending = 0
-	waited := c.watch.unlock(false)
-	return c.wrote(waited, err)
+	return c.put(out, must)
+}
+
+// withRetry is out with the reconnection time put in. One write is worth the
+// copy, which happens once a stream.
+func (c *copier) withRetry(out []byte) []byte {
+	c.glued = glueDone
+	if c.plan.retryMS == 0 {
+		return out
+	}
+	at := c.glue - c.from
+	with := append(make([]byte, 0, len(out)+24), out[:at]...)
+	return append(sse.AppendRetry(with, c.plan.retryMS), out[at:]...)
+}
+
+// put writes and flushes.
+func (c *copier) put(p []byte, must bool) (err error) {
+	w := &c.watch
+	w.lock(len(p))
+	if len(p) > 0 && p[0] == '\n' && !w.cr {
+		// The LF of a CRLF whose CR is not what the client was sent last: alone it
+		// would be a blank line.
+		p = p[1:]
+	}
+	if len(p) > 0 {
+		_, err = c.To.Write(p)
+		w.pending += len(p)
+		w.cr = p[len(p)-1] == '\r'
+	}
+	if err == nil && w.pending > 0 && (must || c.due(w.pending)) {
+		err = c.To.Flush()
+		w.pending = 0
+	}
+	return c.wrote(w.unlock(), err)
+}
+
+// due is whether what is pending is to be flushed now.
+func (c *copier) due(pending int) bool {
+	switch c.plan.flush {
+	case flushCoalesce:
+		return pending >= 4<<10
+	case flushFull:
+		return pending >= c.plan.buffer
+	}
+	return true
 }
 
 // wrote accounts for a write. A client that cannot be written to has gone, or
@@ -143,8 +184,8 @@ func (c *copier) wrote(waited time.Duration, err error) error {
 // stalled is how long a write must take to count as waiting for the client.
 const stalled = time.Millisecond
 
-func blank(b []byte) bool { return len(bytes.Trim(b, "\r\n")) == 0 }
-
-// trimLineEnd drops the line ends at the end of an event that lacks its blank
-// line, so that a blank line can be put there whatever was there.
-func trimLineEnd(b []byte) []byte { return bytes.TrimRight(b, "\r\n") }
+// comment is whether a block that holds no field is one; other lines mean
+// nothing, and blank ones are dropped.
+func comment(block []byte) bool {
+	return bytes.HasPrefix(bytes.TrimPrefix(block, []byte("\n")), []byte(":"))
+}

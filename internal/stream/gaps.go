@@ -6,19 +6,22 @@ import (
 )
 
 // Gaps summarises the times between content events. The quantiles are read off
-// a histogram whose buckets are an eighth of a power of two wide, so they are
-// exact to about 9 %.
+// a histogram with eight buckets in each power of two, so they are exact to
+// about 6 %.
 type Gaps struct {
 	Count         int
 	P50, P95, Max time.Duration
 }
 
-// histogram counts durations from a microsecond to about a minute.
+// histogram counts durations from a microsecond to about two minutes.
 type histogram struct {
-	counts [26 * 4]uint32
+	counts [25 * steps]uint32
 	n      int
 	max    time.Duration
 }
+
+// steps is the number of buckets in each power of two.
+const steps = 8
 
 func (h *histogram) add(d time.Duration) {
 	h.n++
@@ -26,24 +29,24 @@ func (h *histogram) add(d time.Duration) {
 	h.counts[bucket(d)]++
 }
 
-// bucket is logarithmic with four linear steps in each power of two.
+// bucket is logarithmic with linear steps in each power of two.
 func bucket(d time.Duration) int {
 	us := uint64(max(0, d.Microseconds()))
-	if us < 4 {
+	if us < steps {
 		return int(us)
 	}
-	exp := bits.Len64(us) - 3
-	return min(exp*4+int(us>>exp), len(histogram{}.counts)-1)
+	exp := bits.Len64(us) - bits.Len64(steps)
+	return min(exp*steps+int(us>>exp), len(histogram{}.counts)-1)
 }
 
 // middle is a duration in the middle of bucket i.
 func middle(i int) time.Duration {
-	if i < 4 {
+	if i < steps {
 		return time.Duration(i) * time.Microsecond
 	}
-	exp, step := (i-4)/4, (i-4)%4+4
+	exp, step := (i-steps)/steps, (i-steps)%steps+steps
 	low := uint64(step) << exp
-	return time.Duration(low+(uint64(1)<<exp)/2) * time.Microsecond
+	return time.Duration(low)*time.Microsecond + time.Duration(uint64(1)<<exp)*time.Microsecond/2
 }
 
 func (h *histogram) quantile(q float64) time.Duration {

@@ -5,6 +5,7 @@
 package stream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -51,6 +52,11 @@ type Events struct {
 	Idle time.Duration
 	// OnFirst is called once, at the first content.
 	OnFirst func(time.Time)
+	// Stop is asked after every content event that is not the last one anyway;
+	// when it is true, the stream ends there, as a provider ends it whose model
+	// has reached the bound on its output, and the provider is cancelled. nil
+	// never stops.
+	Stop func(llm.Usage) bool
 }
 
 // Receipt is what was seen of a response.
@@ -59,6 +65,8 @@ type Receipt struct {
 	FinishReason string
 	Events       int
 	Gaps         Gaps
+	// Stopped is whether Stop ended the stream.
+	Stopped bool
 	// BackPressure is the time spent waiting for the client to take bytes, and
 	// Ahead the time that the reader ahead waited for room in the buffer.
 	BackPressure, Ahead time.Duration
@@ -67,51 +75,69 @@ type Receipt struct {
 // Copy carries an event stream until it ends. It returns when the last byte
 // has been written or writing it became impossible; nothing outlives the call.
 // Every error is a *fault.Error; the client has then not been told yet.
-func Copy(ctx context.Context, p *Plan, e *Events) (Receipt, error) {
-	c := &copier{ctx: ctx, plan: p, Events: e, buf: getBuffer()}
+func Copy(ctx context.Context, p *Plan, e *Events) (receipt Receipt, err error) {
+	c := &copier{ctx: ctx, plan: p, Events: e, body: e.Body, buf: getBuffer()}
 	defer func() { putBuffer(c.buf) }()
+	if e.Stop != nil {
+		c.cutter = e.In.Cutter(e.Op)
+	}
 	c.watch.start(c)
 	defer c.watch.stop()
 	if p.decouple {
 		a := readAhead(e.Body, p.buffer)
-		defer func() { c.receipt.Ahead = a.close() }()
-		c.Body = a
+		c.body = a
+		defer func() { receipt.Ahead = a.close() }()
 	}
-	err := c.run()
-	c.receipt.Usage, c.receipt.FinishReason = e.Tap.Usage(), e.Tap.FinishReason()
-	c.receipt.Gaps = c.gaps.summary()
-	return c.receipt, err
+	err = c.run()
+	return c.seen(), err
+}
+
+// seen completes the receipt.
+func (c *copier) seen() Receipt {
+	r := c.receipt
+	r.Usage, r.FinishReason, r.Gaps = c.Tap.Usage(), c.Tap.FinishReason(), c.gaps.summary()
+	if r.Stopped {
+		r.FinishReason = c.cutter.Reason()
+	}
+	return r
 }
 
 // copier is the state of one stream. It belongs to the goroutine that runs it;
 // what the watch may touch lies in watch.
+//
+// The buffer has three parts: buf[from:out] is to be written, buf[out:r] has
+// been dropped, and buf[r:w] is read and not yet looked at.
 type copier struct {
 	*Events
-	ctx     context.Context
-	plan    *Plan
-	scan    scanner
-	watch   watch
-	buf     []byte // buf[r:w] is read and not yet consumed
-	r, w    int
-	from    int // buf[from:r] is consumed and not yet written
-	first   bool
-	started bool
-	ended   bool // the end mark or an error event has passed
-	whole   bool // nothing essential is missing if the stream ends now
-	failed  *fault.Error
-	last    time.Time // of the latest content
-	pending int       // bytes written and not yet flushed
+	ctx    context.Context
+	plan   *Plan
+	body   io.Reader
+	scan   scanner
+	watch  watch
+	buf    []byte
+	from   int
+	out    int
+	r, w   int
+	glue   int  // where in buf the reconnection time goes, once glued is pending
+	glued  glue // whether it has been put in
+	opened bool // the first block has been seen
+	first  bool // the first content has been seen
+	ended  bool // the end mark, an error event or the last wanted event has passed
+	whole  bool // nothing essential is missing if the stream ends now
+	failed *fault.Error
+	cutter wire.Cutter // nil unless the stream may be stopped
+	last   time.Time   // of the latest content
+
 	gaps    histogram
 	receipt Receipt
 }
 
 func (c *copier) run() error {
 	for {
-		now := time.Now()
-		if err := c.events(now); err != nil {
+		if err := c.events(time.Now()); err != nil {
 			return err
 		}
-		if err := c.send(now, false); err != nil {
+		if err := c.send(false); err != nil {
 			return err
 		}
 		if c.ended {
@@ -120,7 +146,7 @@ func (c *copier) run() error {
 		if err := c.room(); err != nil {
 			return err
 		}
-		n, err := c.Body.Read(c.buf[c.w:])
+		n, err := c.body.Read(c.buf[c.w:])
 		c.w += n
 		if n > 0 {
 			c.watch.heard()
@@ -138,6 +164,9 @@ func (c *copier) events(now time.Time) error {
 		if !ok {
 			return nil
 		}
+		if ev.Size > c.plan.maxEvent {
+			return c.broken(c.tooLarge())
+		}
 		if err := c.event(ev, now); err != nil {
 			return err
 		}
@@ -145,27 +174,30 @@ func (c *copier) events(now time.Time) error {
 	return nil
 }
 
+// event looks at one block and keeps it or drops it.
 func (c *copier) event(ev event, now time.Time) error {
 	at := c.r
 	c.r += ev.Size
-	if !ev.HasData {
-		if len(ev.Name) == 0 && blank(c.buf[at:c.r]) {
-			return c.hide(at, now)
-		}
-		return nil // a comment: it passes as it came
+	if !c.opened {
+		c.opened = true
+		at += len(c.buf[at:c.r]) - len(bytes.TrimPrefix(c.buf[at:c.r], bom))
 	}
 	if len(ev.Data) == 0 {
-		return c.hide(at, now)
+		// Some clients take a block without data for an event, and then fail to
+		// read it. A comment is none to any of them.
+		if !fields(ev) && comment(c.buf[at:c.r]) {
+			c.keep(at)
+		}
+		return nil
 	}
 	signal := c.Tap.Event(ev.Name, ev.Data)
 	switch {
 	case signal.Has(wire.Malformed):
-		c.r = at
-		return c.broken(now, fault.New(fault.UpstreamMalformed, "stream.Copy", "The model's provider sent an event that could not be understood."))
+		return c.broken(fault.New(fault.UpstreamMalformed, "stream.Copy", "The model's provider sent an event that could not be understood."))
 	case signal.Has(wire.Failed):
 		c.failed, c.ended = c.Tap.Fault(), true
-		if c.from == at && !c.watch.begun() {
-			return c.failed // nothing has been sent: it can be a proper error answer
+		if c.untold() {
+			return c.failed // it can be a proper error answer
 		}
 	}
 	if signal.Has(wire.Last) {
@@ -175,13 +207,40 @@ func (c *copier) event(ev event, now time.Time) error {
 		c.whole = true
 	}
 	if c.HideUsage && signal.Has(wire.UsageOnly) {
-		return c.hide(at, now)
+		return nil
 	}
 	c.receipt.Events++
 	if signal.Has(wire.Content) {
 		c.content(now)
 	}
+	if c.cutter != nil {
+		c.maybeStop(ev, signal)
+	}
+	c.keepData(at)
 	return nil
+}
+
+// maybeStop ends the stream behind this event if it is to go no further.
+func (c *copier) maybeStop(ev event, signal wire.Signal) {
+	c.cutter.Event(ev.Name, ev.Data)
+	if !c.ended && signal.Has(wire.Content) && !signal.Has(wire.Finished) && c.Stop(c.Tap.Usage()) {
+		c.ended, c.receipt.Stopped = true, true
+	}
+}
+
+// fields is whether a block without data holds fields of the standard.
+func fields(ev event) bool {
+	return ev.HasData || ev.Name != nil || ev.ID != nil || ev.Retry != nil
+}
+
+// untold is whether the client has not been sent anything yet, and then drops
+// the comments that were about to be.
+func (c *copier) untold() bool {
+	if c.receipt.Events > 0 || c.watch.begun() {
+		return false
+	}
+	c.from = c.out
+	return true
 }
 
 // content notes the time of a content event.
@@ -197,19 +256,12 @@ func (c *copier) content(now time.Time) {
 	c.last = now
 }
 
-// hide drops the block that begins at at; what comes before it is written
-// first.
-func (c *copier) hide(at int, now time.Time) error {
-	r := c.r
-	c.r = at
-	err := c.send(now, true)
-	c.r, c.from = r, r
-	return err
-}
-
 // broken writes what is whole and then gives up.
-func (c *copier) broken(now time.Time, f *fault.Error) error {
-	if err := c.send(now, true); err != nil {
+func (c *copier) broken(f *fault.Error) error {
+	if c.untold() {
+		return f
+	}
+	if err := c.send(true); err != nil {
 		return err
 	}
 	return f
@@ -219,7 +271,10 @@ func (c *copier) broken(now time.Time, f *fault.Error) error {
 // passed on; it is read for a moment only, because a connection can be used
 // again once its response has been read to the end.
 func (c *copier) finish() error {
-	if err := c.flush(); err != nil {
+	if c.receipt.Stopped {
+		return c.stopped()
+	}
+	if err := c.put(nil, true); err != nil {
 		return err
 	}
 	if c.failed != nil {
@@ -228,11 +283,18 @@ func (c *copier) finish() error {
 	stop := time.AfterFunc(linger, func() { c.From.Abort(nil) })
 	defer stop.Stop()
 	for range maxLinger {
-		if _, err := c.Body.Read(c.buf); err != nil {
+		if _, err := c.body.Read(c.buf); err != nil {
 			break
 		}
 	}
 	return nil
+}
+
+// stopped writes the end of a stream that goes no further. What the provider
+// would still have said of its usage is not waited for.
+func (c *copier) stopped() error {
+	c.From.Abort(nil)
+	return c.put(c.cutter.End(nil, c.Tap.Usage(), !c.HideUsage), true)
 }
 
 // Bounds on reading behind the end mark: a time, and a number of reads.
@@ -247,54 +309,70 @@ func (c *copier) end(err error) error {
 	if serr := c.events(now); serr != nil {
 		return serr
 	}
-	if !errors.Is(err, io.EOF) {
-		if serr := c.send(now, true); serr != nil {
+	if errors.Is(err, io.EOF) && !c.ended {
+		return c.tail(now)
+	}
+	if c.ended {
+		if serr := c.send(false); serr != nil {
 			return serr
 		}
-		if c.ended {
-			return c.finish()
-		}
-		return c.From.Why(c.ctx, err)
+		return c.finish()
 	}
-	return c.tail(now)
+	if !c.untold() {
+		if serr := c.send(true); serr != nil {
+			return serr
+		}
+	}
+	return c.From.Why(c.ctx, err)
 }
 
 // tail deals with a clean end: an event without its last blank line is given
 // one, a missing end mark is put in, and a stream that lacks more than that is
 // reported as broken off.
 func (c *copier) tail(now time.Time) error {
-	if ev, ok := c.scan.Tail(c.buf[c.r:c.w]); ok && !c.ended {
-		c.w = c.r + copy(c.buf[c.r:], trimLineEnd(c.buf[c.r:c.w]))
-		ev.Size = c.w - c.r
-		if err := c.event(ev, now); fault.KindOf(err) == fault.UpstreamMalformed && err != nil {
-			return &fault.Error{Kind: fault.UpstreamTruncated, Op: "stream.Copy", Err: err}
-		} else if err != nil {
-			return err
-		}
-		if c.r > c.from {
-			c.reserve(2)
-			c.r += copy(c.buf[c.r:c.r+2], "\n\n")
-			c.w = c.r
-		}
+	if err := c.lastEvent(now); err != nil {
+		return err
 	}
-	if err := c.send(now, true); err != nil {
+	if !c.ended && !c.whole {
+		if c.receipt.Events == 0 {
+			return c.broken(fault.New(fault.UpstreamMalformed, "stream.Copy", "The model's provider sent an empty stream."))
+		}
+		return c.broken(&fault.Error{Kind: fault.UpstreamTruncated, Op: "stream.Copy"})
+	}
+	if err := c.send(c.ended || c.Out.StreamEnd(c.Op) == ""); err != nil {
 		return err
 	}
 	if c.ended {
 		return c.finish()
 	}
-	if !c.whole {
-		if c.receipt.Events == 0 {
-			return fault.New(fault.UpstreamMalformed, "stream.Copy", "The model's provider sent an empty stream.")
-		}
-		return &fault.Error{Kind: fault.UpstreamTruncated, Op: "stream.Copy"}
+	return c.put([]byte(c.Out.StreamEnd(c.Op)), true)
+}
+
+// lastEvent takes in an event that lacks its blank line. One that cannot be
+// read was cut short; it is dropped, and missed only where the stream was not
+// whole without it.
+func (c *copier) lastEvent(now time.Time) error {
+	ev, ok := c.scan.Tail(c.buf[c.r:c.w])
+	if !ok {
+		return nil
 	}
-	if mark := c.Out.StreamEnd(c.Op); mark != "" {
-		if err := c.write([]byte(mark)); err != nil {
-			return err
-		}
+	ev.Size = len(bytes.TrimRight(c.buf[c.r:c.w], "\r\n"))
+	c.w = c.r + ev.Size
+	before := c.out
+	switch err := c.event(ev, now); {
+	case err == nil:
+	case fault.KindOf(err) != fault.UpstreamMalformed || c.failed != nil:
+		return err
+	case c.whole:
+		return nil
+	default:
+		return &fault.Error{Kind: fault.UpstreamTruncated, Op: "stream.Copy", Err: err}
 	}
-	return c.flush()
+	if c.out > before {
+		c.reserve(2)
+		c.out += copy(c.buf[c.out:c.out+2], "\n\n")
+	}
+	return nil
 }
 
 // Passed reports whether err is an error that the provider reported within the

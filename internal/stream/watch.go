@@ -19,15 +19,21 @@ type watch struct {
 	timer *time.Timer
 	base  time.Time
 
-	// turn is held by whoever uses the client's side: the copier for a write,
-	// the watch for a ping. It guards no data, and the watch only ever tries it.
-	turn   sync.Mutex
-	closed bool        // guarded by turn
-	ended  atomic.Bool // the timer need not be set again
+	// mu is held through every tick, so that stop has the last word.
+	mu    sync.Mutex
+	ended bool // guarded by mu
 
-	read    atomic.Int64 // when the provider was last heard, in ns since base
-	wrote   atomic.Int64 // when the last write ended, likewise
-	writing atomic.Int64 // when the write under way began, likewise; 0 for none
+	// turn is held by whoever uses the client's side: the copier for a write,
+	// the watch for a ping, which only ever tries it.
+	turn    sync.Mutex
+	pending int  // guarded by turn: bytes written and not yet flushed
+	cr      bool // guarded by turn: the last byte that the client was sent is a CR
+
+	// The times are in ns since base.
+	awaited atomic.Int64 // since when the provider has been waited for in vain
+	wrote   atomic.Int64 // when the last write ended
+	writing atomic.Int64 // when the write under way began; 0 for none
+	bound   atomic.Int64 // how long it may take
 	unsent  atomic.Int64 // when the oldest unflushed byte was written; 0 for none
 	content atomic.Bool  // the first content has come
 	slow    atomic.Bool  // the client was given up
@@ -40,19 +46,18 @@ func (w *watch) start(c *copier) {
 	w.timer.Reset(w.next(0))
 }
 
-// stop ends the watch; when it returns, the watch will not touch the client
-// again.
+// stop ends the watch; when it returns, the watch will not touch the client or
+// the provider again.
 func (w *watch) stop() {
-	w.ended.Store(true)
+	w.mu.Lock()
+	w.ended = true
 	w.timer.Stop()
-	w.turn.Lock()
-	w.closed = true
-	w.turn.Unlock()
+	w.mu.Unlock()
 }
 
 func (w *watch) now() int64 { return int64(time.Since(w.base)) + 1 } // never 0
 
-func (w *watch) heard()  { w.read.Store(w.now()) }
+func (w *watch) heard()  { w.awaited.Store(w.now()) }
 func (w *watch) tokens() { w.content.Store(true) }
 
 // begun is whether the client has been sent anything, a keep-alive included.
@@ -62,18 +67,21 @@ func (w *watch) begun() bool {
 	return w.c.To.Begun()
 }
 
-func (w *watch) lock() {
-	w.turn.Lock()
+// lock begins a write of n bytes.
+func (w *watch) lock(n int) {
+	w.bound.Store(int64(w.c.plan.WriteTimeout(n)))
 	w.writing.Store(w.now())
+	w.turn.Lock()
 }
 
 // unlock ends a write and returns how long it took.
-func (w *watch) unlock(unflushed bool) time.Duration {
+func (w *watch) unlock() time.Duration {
 	now := w.now()
 	took := now - w.writing.Load()
 	w.wrote.Store(now)
+	w.awaited.Store(now) // the provider was not listened to until now
 	w.writing.Store(0)
-	if !unflushed {
+	if w.pending == 0 {
 		w.unsent.Store(0)
 	} else if w.unsent.Load() == 0 {
 		w.unsent.Store(now)
@@ -84,10 +92,15 @@ func (w *watch) unlock(unflushed bool) time.Duration {
 
 // tick looks at the stream and sets the timer for the next look.
 func (w *watch) tick() {
-	now, p := w.now(), w.c.plan
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended {
+		return
+	}
+	now := w.now()
 	switch began := w.writing.Load(); {
 	case began > 0:
-		if now-began >= int64(p.write) && w.slow.CompareAndSwap(false, true) {
+		if now-began >= w.bound.Load() && w.slow.CompareAndSwap(false, true) {
 			// The write under way fails now, and the copier with it.
 			_ = w.c.To.SetWriteDeadline(time.Unix(1, 0))
 		}
@@ -96,16 +109,14 @@ func (w *watch) tick() {
 	default:
 		w.maybeSend(now)
 	}
-	if !w.ended.Load() {
-		w.timer.Reset(w.next(now))
-	}
+	w.timer.Reset(w.next(w.now()))
 }
 
 // idle is whether the provider has been silent for too long. Before the first
 // content its timeout is the one for that.
 func (w *watch) idle(now int64) bool {
 	idle := int64(w.c.Idle)
-	return idle > 0 && w.content.Load() && now-w.read.Load() >= idle
+	return idle > 0 && w.content.Load() && now-w.awaited.Load() >= idle
 }
 
 // maybeSend flushes what has waited long enough, or sends a keep-alive into a
@@ -113,44 +124,75 @@ func (w *watch) idle(now int64) bool {
 func (w *watch) maybeSend(now int64) {
 	p := w.c.plan
 	late := p.flush == flushCoalesce && w.unsent.Load() > 0 && now-w.unsent.Load() >= int64(p.coalesce)
-	quiet := p.keepalive > 0 && p.flush != flushFull && now-max(w.read.Load(), w.wrote.Load()) >= int64(p.keepalive)
+	quiet := p.keepalive > 0 && p.flush != flushFull && now-w.wrote.Load() >= int64(p.keepalive)
 	if !late && !quiet || !w.turn.TryLock() {
 		return
 	}
 	defer w.turn.Unlock()
-	if w.closed {
-		return
-	}
 	// Nobody watches this write, so it carries its own bound.
 	_ = w.c.To.SetWriteDeadline(time.Now().Add(p.write))
+	var err error
 	if quiet {
-		_, _ = w.c.To.Write(w.c.In.Ping(nil, w.c.Op))
+		_, err = w.c.To.Write(w.c.In.Ping(nil, w.c.Op))
+		w.cr = false
 	}
-	_ = w.c.To.Flush()
+	if err == nil {
+		err = w.c.To.Flush()
+	}
+	if err != nil {
+		w.lost(now, err)
+		return
+	}
 	_ = w.c.To.SetWriteDeadline(time.Time{})
+	w.pending = 0
 	w.wrote.Store(w.now())
 	w.unsent.Store(0)
 }
 
-// next is how long until the earliest thing that may be due.
+// lost ends a stream whose client could not be written to: the copier waits
+// for the provider, and would not notice before its next write.
+func (w *watch) lost(began int64, err error) {
+	kind := fault.Canceled
+	if w.now()-began >= int64(w.c.plan.write) {
+		kind = fault.SlowClient
+		w.slow.Store(true)
+	}
+	w.c.From.Abort(fault.Wrap(kind, "stream.Copy", err))
+}
+
+// next is how long until the earliest thing that may be due. What may begin to
+// run after this look is looked for once in its own time, and then exactly.
 func (w *watch) next(now int64) time.Duration {
 	p := w.c.plan
 	due := now + int64(p.write)
-	earlier := func(at int64) { due = min(due, at) }
-	if p.keepalive > 0 && p.flush != flushFull {
-		earlier(max(w.read.Load(), w.wrote.Load()) + int64(p.keepalive))
-	}
-	if w.c.Idle > 0 {
-		earlier(w.read.Load() + int64(w.c.Idle))
-	}
 	if began := w.writing.Load(); began > 0 {
-		earlier(began + int64(p.write))
+		due = min(began+w.bound.Load(), now+int64(whileWriting))
+		return time.Duration(max(due-now, int64(minTick)))
+	}
+	if p.keepalive > 0 && p.flush != flushFull {
+		due = min(due, w.wrote.Load()+int64(p.keepalive))
+	}
+	switch {
+	case w.c.Idle <= 0:
+	case w.content.Load():
+		due = min(due, w.awaited.Load()+int64(w.c.Idle))
+	default:
+		due = min(due, now+int64(w.c.Idle))
 	}
 	if p.flush == flushCoalesce {
-		earlier(now + int64(p.coalesce)/4)
+		if since := w.unsent.Load(); since > 0 {
+			due = min(due, since+int64(p.coalesce))
+		} else {
+			due = min(due, now+int64(p.coalesce)/2)
+		}
 	}
 	return time.Duration(max(due-now, int64(minTick)))
 }
 
-// minTick keeps the watch from spinning on a deadline that has just passed.
-const minTick = 5 * time.Millisecond
+const (
+	// minTick keeps the watch from spinning on a deadline that has just passed.
+	minTick = 5 * time.Millisecond
+	// whileWriting is how soon the watch looks again when it finds a write under
+	// way, behind which anything may be due.
+	whileWriting = 100 * time.Millisecond
+)

@@ -52,8 +52,7 @@ func Pipe(ctx context.Context, p *Plan, body io.Reader, from Upstream, to Client
 		n, err := body.Read(buf)
 		if n > 0 {
 			tail = keepTail(tail, buf[:n])
-			_ = to.SetWriteDeadline(time.Now().Add(p.write))
-			if werr := Send(to, buf[:n]); werr != nil {
+			if werr := p.send(to, buf[:n]); werr != nil {
 				return tail, werr
 			}
 		}
@@ -66,16 +65,21 @@ func Pipe(ctx context.Context, p *Plan, body io.Reader, from Upstream, to Client
 	}
 }
 
-// Send writes and flushes.
-func Send(to Client, b []byte) error {
+// send writes and flushes within the write timeout.
+func (p *Plan) send(to Client, b []byte) error {
+	began, bound := time.Now(), p.WriteTimeout(len(b))
+	_ = to.SetWriteDeadline(began.Add(bound))
 	_, err := to.Write(b)
 	if err == nil {
 		err = to.Flush()
 	}
-	if err != nil {
-		return fault.Wrap(fault.Canceled, "stream.Send", err)
+	switch {
+	case err == nil:
+		return nil
+	case time.Since(began) >= bound:
+		return fault.Wrap(fault.SlowClient, "stream.Pipe", err)
 	}
-	return nil
+	return fault.Wrap(fault.Canceled, "stream.Pipe", err)
 }
 
 func keepTail(tail, p []byte) []byte {

@@ -25,7 +25,7 @@ type ProviderConfig struct {
 	BaseURL string `yaml:"base_url"`
 	// Credentials are the provider's keys; calls are spread over them by weight.
 	Credentials []CredentialConfig `yaml:"credentials"`
-	// Timeouts bound the phases of a call.
+	// Timeouts are the bounds on the phases of a call.
 	Timeouts TimeoutsConfig `yaml:"timeouts"`
 	// Headers are added to every request to the provider, and win over the
 	// client's.
@@ -33,6 +33,10 @@ type ProviderConfig struct {
 	// MaxConnections bounds the connections to the provider; 0 is no bound.
 	// Above it calls wait for a connection.
 	MaxConnections int `yaml:"max_connections"`
+	// Transport is the HTTP client towards the provider: h1, our own for
+	// HTTP/1.1; std, that of Go, which also speaks HTTP/2 and knows proxies; or
+	// auto, h1 for plain HTTP and std for TLS and proxies.
+	Transport string `yaml:"transport"`
 	// Simulator is how the built-in model behaves, for the dialect simulator.
 	Simulator fake.Config `yaml:"simulator"`
 }
@@ -64,6 +68,13 @@ type TimeoutsConfig struct {
 	Stream setting.Duration `yaml:"stream"`
 }
 
+// The transports.
+const (
+	transportAuto = "auto"
+	transportH1   = "h1"
+	transportStd  = "std"
+)
+
 // SetDefaults fills in what a provider leaves out.
 func (c *ProviderConfig) SetDefaults() {
 	c.Timeouts = TimeoutsConfig{
@@ -72,6 +83,7 @@ func (c *ProviderConfig) SetDefaults() {
 		Idle:       setting.Duration(60 * time.Second),
 		Total:      setting.Duration(600 * time.Second),
 	}
+	c.Transport = transportAuto
 	c.Simulator = fake.Default()
 }
 
@@ -103,6 +115,11 @@ func (c *ProviderConfig) validate(path string, p *setting.Problems) {
 	}
 	if c.BaseURL != "" {
 		checkURL(path+".base_url", c.BaseURL, p)
+	}
+	switch c.Transport {
+	case transportAuto, transportH1, transportStd:
+	default:
+		p.Add(path+".transport", "unknown transport %q; known transports are auto, h1, std", c.Transport)
 	}
 	if c.MaxConnections < 0 {
 		p.Add(path+".max_connections", "%d is negative; write 0 for no bound, or a bound", c.MaxConnections)

@@ -117,7 +117,7 @@ func CopyHeader(dst, src http.Header) {
 			dst["Llm_provider-"+name] = values
 			continue
 		}
-		if name == "X-Request-Id" {
+		if name == "X-Request-Id" || name == "Request-Id" {
 			dst["X-Upstream-Request-Id"] = values
 			continue
 		}

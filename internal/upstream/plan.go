@@ -56,7 +56,7 @@ func (r *Room) Compile(list []ProviderConfig, p *setting.Problems) (Plan, []stri
 		prov := &Provider{
 			Name: c.Name, Dialect: c.Dialect, base: *base, headers: http.Header{},
 			timeouts: timeouts{c.Timeouts.FirstToken.Std(), c.Timeouts.Idle.Std(), c.Timeouts.Total.Std(), c.Timeouts.Stream.Std()},
-			pool:     r.pool(c.Name, poolKey{base.Scheme + "://" + base.Host, c.Timeouts.Connect.Std(), c.MaxConnections}),
+			pool:     r.pool(c.Name, poolKey{base.Scheme + "://" + base.Host, c.Timeouts.Connect.Std(), c.MaxConnections, c.Transport}),
 		}
 		for name, value := range c.Headers {
 			prov.headers.Set(name, value)
@@ -104,4 +104,15 @@ func (p *Provider) Redact(text []byte) []byte {
 		text = replaceAll(text, c.value, "[redacted]")
 	}
 	return replaceAll(text, p.base.Host, "[provider]")
+}
+
+// RedactURL takes the provider's credentials out of an address that it sends a
+// client to. The host stays: without it there would be no address.
+func (p *Provider) RedactURL(to string) string {
+	for _, c := range p.credentials {
+		if c.value != "" {
+			to = strings.ReplaceAll(to, c.value, "redacted")
+		}
+	}
+	return to
 }

@@ -2,24 +2,21 @@ package upstream
 
 import (
 	"bytes"
-	"context"
-	"crypto/tls"
-	"net"
-	"net/http"
 	"time"
 )
 
 // poolKey is what of a provider's configuration concerns its connections.
 type poolKey struct {
-	host     string
-	connect  time.Duration
-	maxConns int
+	base      string // scheme and host
+	connect   time.Duration
+	maxConns  int
+	transport string
 }
 
 // pool is the connections to one provider.
 type pool struct {
-	key       poolKey
-	transport *http.Transport
+	key poolKey
+	carrier
 }
 
 // Idle connections are kept for less than the 60 s after which common servers
@@ -40,9 +37,9 @@ func (r *Room) pool(name string, key poolKey) *pool {
 		if p.key == key {
 			return p
 		}
-		p.transport.CloseIdleConnections()
+		p.CloseIdleConnections()
 	}
-	p := &pool{key: key, transport: newTransport(key)}
+	p := &pool{key, newCarrier(key)}
 	r.pools[name] = p
 	return p
 }
@@ -54,7 +51,7 @@ func (r *Room) Keep(p *Plan) {
 	defer r.mu.Unlock()
 	for name, old := range r.pools {
 		if p.providers[name] == nil {
-			old.transport.CloseIdleConnections()
+			old.CloseIdleConnections()
 			delete(r.pools, name)
 		}
 	}
@@ -62,27 +59,6 @@ func (r *Room) Keep(p *Plan) {
 
 // Close closes all idle connections.
 func (r *Room) Close() { r.Keep(&Plan{}) }
-
-func newTransport(key poolKey) *http.Transport {
-	dialer := &net.Dialer{Timeout: key.connect, KeepAlive: 15 * time.Second}
-	return &http.Transport{
-		Proxy: http.ProxyFromEnvironment,
-		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return dialer.DialContext(ctx, network, addr)
-		},
-		// Go's client never renegotiates unless told to; saying so here keeps it
-		// from being told.
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, Renegotiation: tls.RenegotiateNever},
-		TLSHandshakeTimeout:    key.connect,
-		ForceAttemptHTTP2:      true,
-		DisableCompression:     true, // bytes are passed as they come, or undone by us
-		MaxIdleConns:           0,
-		MaxIdleConnsPerHost:    idlePerHost,
-		MaxConnsPerHost:        key.maxConns,
-		IdleConnTimeout:        idleTimeout,
-		MaxResponseHeaderBytes: maxHead,
-	}
-}
 
 func replaceAll(text []byte, secret, with string) []byte {
 	if secret == "" || !bytes.Contains(text, []byte(secret)) {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync"
@@ -69,11 +68,10 @@ func (p *Provider) Send(ctx context.Context, q *Request) (*Reply, error) {
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	r.arm(q.Call.WantsStream)
 	r.body = newSent(q)
-	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { r.Connect, r.Reused = time.Now(), info.Reused }}
 	req := (&http.Request{
 		Method: q.Call.Method, URL: p.address(q.Call), Host: p.base.Host,
 		Header: p.header(q), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}).WithContext(httptrace.WithClientTrace(r.ctx, trace))
+	}).WithContext(r.ctx)
 	if r.body != nil {
 		req.Body, req.ContentLength = r.body, r.body.length
 		if r.body.raw != nil {
@@ -81,7 +79,7 @@ func (p *Provider) Send(ctx context.Context, q *Request) (*Reply, error) {
 		}
 	}
 	r.Sent = time.Now()
-	resp, err := p.pool.transport.RoundTrip(req)
+	resp, err := p.pool.carry(req, r)
 	if err != nil {
 		err = r.classify(ctx, err)
 		r.Close()
@@ -226,6 +224,10 @@ func newSent(q *Request) *sent {
 	return s
 }
 
+// Bytes is the body where it is in memory, so that a transport can send it
+// without copying.
+func (s *sent) Bytes() []byte { return s.raw }
+
 // Close is called by the transport when it has done with the body.
 func (s *sent) Close() error {
 	s.open.Add(-1)
@@ -238,8 +240,14 @@ func (s *sent) safe() bool { return s.open.Load() <= 0 }
 // turned out dead before anything was sent.
 func (s *sent) again() (io.ReadCloser, error) {
 	s.open.Add(1)
-	return struct {
-		io.Reader
-		io.Closer
-	}{bytes.NewReader(s.raw), s}, nil
+	return resent{bytes.NewReader(s.raw), s}, nil
 }
+
+// resent is a body that is given to the transport once more.
+type resent struct {
+	io.Reader
+	body *sent
+}
+
+func (r resent) Bytes() []byte { return r.body.raw }
+func (r resent) Close() error  { return r.body.Close() }

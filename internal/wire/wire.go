@@ -24,6 +24,22 @@ type Inbound interface {
 	FaultEvent(dst []byte, op llm.Operation, e *fault.Error, requestID string) []byte
 	// Ping writes a keep-alive that every SDK of the dialect ignores.
 	Ping(dst []byte, op llm.Operation) []byte
+	// Cutter makes what can end one event stream of op before its time.
+	Cutter(op llm.Operation) Cutter
+}
+
+// Cutter ends an event stream in its middle as a provider does whose model has
+// reached the bound on its output: what is open is closed, the reason and the
+// usage are told, the end mark follows. It sees every event that the client
+// gets, and costs as much as a Tap; only a stream that may be cut has one.
+type Cutter interface {
+	// Event notes what the end must know of. It keeps nothing that it is given.
+	Event(name, data []byte)
+	// End writes what ends the stream behind the latest event. usage is whether
+	// the client asked for a usage event where the dialect sends none unasked.
+	End(dst []byte, u llm.Usage, usage bool) []byte
+	// Reason is the dialect's own word for such an end.
+	Reason() string
 }
 
 // Outbound is the half of a dialect that faces the provider.

@@ -2,7 +2,6 @@ package fake
 
 import (
 	"encoding/json"
-	"math/rand/v2"
 	"strings"
 )
 
@@ -169,14 +168,4 @@ func (a *ask) hasTool() bool {
 		}
 	}
 	return a.insist == "" || a.insist == "*" && len(a.tools) > 0
-}
-
-// hexes makes a random lower-case hexadecimal id.
-func hexes(r *rand.Rand, n int) string {
-	const digits = "0123456789abcdef"
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = digits[r.IntN(16)]
-	}
-	return string(b)
 }

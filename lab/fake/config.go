@@ -59,7 +59,7 @@ type Config struct {
 	// RetryAfter is what failures announce in retry-after and retry-after-ms; 0 leaves it to the failure.
 	RetryAfter setting.Duration `yaml:"retry_after"`
 
-	// Fault is the misbehaviour of every answer; one of the names in Faults, or empty for none.
+	// Fault is the misbehaviour of every answer; one of the names in docs/simulator.md, or empty for none.
 	Fault string `yaml:"fault"`
 	// FaultRate is the share of requests, above 0 to 1, that fault applies to; left out, all of them.
 	FaultRate float64 `yaml:"fault_rate"`
@@ -77,7 +77,7 @@ type Config struct {
 	Usage Usage `yaml:"usage"`
 	// MaxBody is the largest accepted request body; a larger one is answered with 413.
 	MaxBody setting.Size `yaml:"max_body"`
-	// Keep is how many of the most recent requests are kept for Requests; 0 keeps none.
+	// Keep is how many of the most recent requests are kept for GET /_sim/requests; 0 keeps none.
 	Keep int `yaml:"keep"`
 	// KeepBody is how much of a kept request's body is kept.
 	KeepBody setting.Size `yaml:"keep_body"`

@@ -1,5 +1,6 @@
 // Package anthropic speaks the Anthropic wire dialect: messages and token
 // counting, as the Anthropic API reference describes them.
+// The room edge and the hallway use it.
 package anthropic
 
 import (

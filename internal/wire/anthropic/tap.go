@@ -41,13 +41,13 @@ func (t *tap) Usage() llm.Usage {
 type parts struct{ delta, usage, message jsonspan.Value }
 
 func (t *tap) Event(_, data []byte) wire.Signal {
-	var kind string
+	var kind []byte
 	var p parts
 	m := jsonspan.Object(data, jsonspan.DefaultDepth)
 	for m.Next() {
 		switch string(m.Key()) {
 		case "type":
-			kind = text(data, m.Value())
+			kind = word(data, m.Value())
 		case "delta":
 			p.delta = m.Value()
 		case "usage":
@@ -62,8 +62,8 @@ func (t *tap) Event(_, data []byte) wire.Signal {
 	return t.typed(kind, data, p)
 }
 
-func (t *tap) typed(kind string, data []byte, p parts) wire.Signal {
-	switch kind {
+func (t *tap) typed(kind, data []byte, p parts) wire.Signal {
+	switch string(kind) {
 	case "message_start":
 		for m := jsonspan.In(data, p.message); m.Next(); {
 			if string(m.Key()) == "usage" {
@@ -87,6 +87,14 @@ func (t *tap) typed(kind string, data []byte, p parts) wire.Signal {
 		return wire.Failed
 	}
 	return 0
+}
+
+// word is a string's text without a copy, where it holds no escape.
+func word(data []byte, v jsonspan.Value) []byte {
+	if raw := v.Of(data); v.Kind == jsonspan.KindString && bytes.IndexByte(raw, '\\') < 0 {
+		return raw[1 : len(raw)-1]
+	}
+	return []byte(text(data, v))
 }
 
 func (t *tap) delta(data []byte, v jsonspan.Value) (s wire.Signal) {

@@ -1,6 +1,7 @@
 // Package openai speaks the OpenAI wire dialect: chat completions, completions,
 // embeddings, responses, moderations, images and audio, as the OpenAI API
 // reference describes them and as the many compatible servers speak them.
+// The room edge and the hallway use it.
 package openai
 
 import (

@@ -14,6 +14,7 @@ type chatTap struct {
 	wire.Meter
 	finish string
 	err    *fault.Error
+	seen   choices
 }
 
 func (t *chatTap) FinishReason() string { return t.finish }
@@ -51,7 +52,7 @@ func (t *chatTap) Event(_, data []byte) (s wire.Signal) {
 	if usage && choices == 0 {
 		s |= wire.UsageOnly
 	}
-	if t.finish != "" {
+	if t.finish != "" && t.seen.allDone() {
 		s |= wire.Finished
 	}
 	return s
@@ -59,6 +60,7 @@ func (t *chatTap) Event(_, data []byte) (s wire.Signal) {
 
 func (t *chatTap) choices(data []byte, v jsonspan.Value) (n int, s wire.Signal) {
 	for e := jsonspan.Elements(data, v); e.Next(); n++ {
+		index, finished := int64(0), false
 		for m := jsonspan.In(data, e.Value()); m.Next(); {
 			v := m.Value()
 			switch string(m.Key()) {
@@ -68,10 +70,13 @@ func (t *chatTap) choices(data []byte, v jsonspan.Value) (n int, s wire.Signal) 
 				s |= t.produced(data, v)
 			case "finish_reason":
 				if v.Kind == jsonspan.KindString {
-					t.finish = text(data, v)
+					t.finish, finished = text(data, v), true
 				}
+			case "index":
+				index, _ = jsonspan.Int(data, v)
 			}
 		}
+		t.seen.note(index, finished)
 	}
 	return n, s
 }
@@ -158,13 +163,13 @@ func (t *responsesTap) Event(_, data []byte) (s wire.Signal) {
 	if isDone(data) {
 		return wire.Last | wire.Finished
 	}
-	var kind string
+	var kind []byte
 	var delta, response jsonspan.Value
 	m := jsonspan.Object(data, jsonspan.DefaultDepth)
 	for m.Next() {
 		switch string(m.Key()) {
 		case "type":
-			kind = text(data, m.Value())
+			kind = word(data, m.Value())
 		case "delta":
 			delta = m.Value()
 		case "response":
@@ -174,9 +179,9 @@ func (t *responsesTap) Event(_, data []byte) (s wire.Signal) {
 	if m.Err() != nil {
 		return wire.Malformed
 	}
-	switch kind {
+	switch string(kind) {
 	case "response.completed", "response.incomplete", "response.failed":
-		t.finish = kind[len("response."):]
+		t.finish = string(kind[len("response."):])
 		t.response(data, response)
 		return wire.Finished | wire.Last
 	case "error":
@@ -188,6 +193,14 @@ func (t *responsesTap) Event(_, data []byte) (s wire.Signal) {
 		s |= wire.Content
 	}
 	return s
+}
+
+// word is a string's text without a copy, where it holds no escape.
+func word(data []byte, v jsonspan.Value) []byte {
+	if raw := v.Of(data); v.Kind == jsonspan.KindString && bytes.IndexByte(raw, '\\') < 0 {
+		return raw[1 : len(raw)-1]
+	}
+	return []byte(text(data, v))
 }
 
 func (t *responsesTap) response(data []byte, v jsonspan.Value) {

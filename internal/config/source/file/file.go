@@ -1,5 +1,6 @@
 // Package file is a configuration in a file, watched for changes however an
 // editor, a deployment or a mounted volume makes them.
+// cli uses it, and hands it to app.
 package file
 
 import (

@@ -1,5 +1,6 @@
 // Package static is a configuration held in memory: one that is built from the
 // environment, the demonstration's, or an administrator's.
+// cli uses it, and hands it to app.
 package static
 
 import (

@@ -1,0 +1,8 @@
+//go:build !race
+
+package stream
+
+const (
+	raceEnabled = false
+	stride      = 1
+)

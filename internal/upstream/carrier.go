@@ -1,0 +1,91 @@
+package upstream
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/headgate-ai/headgate/internal/upstream/h1"
+)
+
+// carrier sends a request and waits for the response's head. It notes in the
+// reply when it had a connection, and whether that was used before.
+type carrier interface {
+	carry(req *http.Request, r *Reply) (*http.Response, error)
+	CloseIdleConnections()
+}
+
+// newCarrier chooses the transport: our own client for plain HTTP, as it costs
+// half of what net/http's does; net/http for TLS, where it may speak HTTP/2,
+// and wherever a proxy is to be used.
+func newCarrier(key poolKey) carrier {
+	own := key.transport == transportH1 || key.transport == transportAuto && strings.HasPrefix(key.base, "http://")
+	if own && !proxied(key.base) {
+		return newOwn(key)
+	}
+	return newStandard(key)
+}
+
+// proxied is whether the environment names a proxy for this address.
+func proxied(base string) bool {
+	u, err := url.Parse(base)
+	if err != nil {
+		return true // let net/http say what is wrong
+	}
+	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u})
+	return proxy != nil || err != nil
+}
+
+func dialer(key poolKey) *net.Dialer {
+	return &net.Dialer{Timeout: key.connect, KeepAlive: 15 * time.Second}
+}
+
+// clientTLS is the TLS of both transports. Go's client never renegotiates
+// unless told to; saying so here keeps it from being told.
+func clientTLS() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, Renegotiation: tls.RenegotiateNever}
+}
+
+// ownCarrier is package h1.
+type ownCarrier struct{ *h1.Transport }
+
+func newOwn(key poolKey) ownCarrier {
+	return ownCarrier{h1.New(h1.Config{
+		Dial: dialer(key).DialContext, TLS: clientTLS(), HandshakeTimeout: key.connect,
+		MaxConns: key.maxConns, MaxIdle: idlePerHost, IdleTimeout: idleTimeout, MaxHead: maxHead,
+	})}
+}
+
+func (c ownCarrier) carry(req *http.Request, r *Reply) (*http.Response, error) {
+	var info h1.Info
+	resp, err := c.Do(req, &info)
+	r.Connect, r.Reused = info.Connected, info.Reused
+	return resp, err
+}
+
+// standardCarrier is net/http's transport.
+type standardCarrier struct{ *http.Transport }
+
+func newStandard(key poolKey) standardCarrier {
+	return standardCarrier{&http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            dialer(key).DialContext,
+		TLSClientConfig:        clientTLS(),
+		TLSHandshakeTimeout:    key.connect,
+		ForceAttemptHTTP2:      true,
+		DisableCompression:     true, // bytes are passed as they come, or undone by us
+		MaxIdleConnsPerHost:    idlePerHost,
+		MaxConnsPerHost:        key.maxConns,
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: maxHead,
+	}}
+}
+
+func (c standardCarrier) carry(req *http.Request, r *Reply) (*http.Response, error) {
+	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { r.Connect, r.Reused = time.Now(), i.Reused }}
+	return c.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+}
