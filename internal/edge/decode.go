@@ -91,7 +91,7 @@ func (x *Exchange) bodyTimeout() time.Duration {
 // body is a form.
 func (x *Exchange) mediaType() (form bool, err error) {
 	header := x.r.Header.Get("Content-Type")
-	if header == "" && x.Route.Body != FormBody {
+	if (header == "" || header == "application/json") && x.Route.Body != FormBody {
 		return false, nil
 	}
 	media, params, perr := mime.ParseMediaType(header)

@@ -23,12 +23,13 @@ func (p *Provider) header(q *Request) http.Header {
 		out["User-Agent"] = nil // else net/http names itself
 	}
 	out["Accept-Encoding"] = acceptEncoding(q)
-	out["X-Request-Id"] = []string{q.Call.ID}
+	values := []string{q.Call.ID, q.Traceparent} // one allocation for both
+	out["X-Request-Id"] = values[0:1:1]
 	if q.Traceparent != "" {
-		out["Traceparent"] = []string{q.Traceparent}
+		out["Traceparent"] = values[1:2:2]
 	}
 	if q.Call.WantsStream && q.Call.Raw != nil {
-		out["Accept"] = []string{"text/event-stream"}
+		out["Accept"] = acceptEvents
 	}
 	for name, values := range p.headers {
 		out[name] = values
@@ -41,10 +42,17 @@ func (p *Provider) header(q *Request) http.Header {
 // back; a whole answer may be gzip where the client takes that.
 func acceptEncoding(q *Request) []string {
 	if !q.Call.WantsStream && q.ClientTakesGzip {
-		return []string{"gzip"}
+		return acceptGzip
 	}
-	return []string{"identity"}
+	return acceptIdentity
 }
+
+// Header values that never change are shared; nobody may write to them.
+var (
+	acceptGzip     = []string{"gzip"}
+	acceptIdentity = []string{"identity"}
+	acceptEvents   = []string{"text/event-stream"}
+)
 
 // passes is whether a request header, in canonical form, may reach the
 // provider.

@@ -1,0 +1,212 @@
+package gateway_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headgate-ai/headgate/internal/authn"
+	"github.com/headgate-ai/headgate/internal/edge"
+	"github.com/headgate-ai/headgate/internal/gateway"
+	"github.com/headgate-ai/headgate/internal/journal"
+	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/internal/route"
+	"github.com/headgate-ai/headgate/internal/setting"
+	"github.com/headgate-ai/headgate/internal/stream"
+	"github.com/headgate-ai/headgate/internal/upstream"
+)
+
+// still is a client that has sent its body and takes whatever comes, without
+// allocating, so that what is counted is the gateway's.
+type still struct {
+	header http.Header
+	status int
+	n      int
+}
+
+func (s *still) Header() http.Header         { return s.header }
+func (s *still) WriteHeader(status int)      { s.status = status }
+func (s *still) Write(p []byte) (int, error) { s.n += len(p); return len(p), nil }
+func (s *still) FlushError() error           { return nil }
+
+func (*still) SetReadDeadline(time.Time) error  { return nil }
+func (*still) SetWriteDeadline(time.Time) error { return nil }
+
+// provider is a model provider that answers every request with the same bytes
+// and allocates nothing while it does.
+func provider(t testing.TB, answer string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go answerAll(c, []byte(answer))
+		}
+	}()
+	return "http://" + l.Addr().String() + "/v1"
+}
+
+func answerAll(c net.Conn, answer []byte) {
+	defer c.Close()
+	br := bufio.NewReaderSize(c, 64<<10)
+	for {
+		length := 0
+		for {
+			line, err := br.ReadSlice('\n')
+			if err != nil {
+				return
+			}
+			if n, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
+				for _, d := range bytes.TrimSpace(n) {
+					length = length*10 + int(d-'0')
+				}
+			}
+			if len(line) <= 2 {
+				break
+			}
+		}
+		if _, err := br.Discard(length); err != nil {
+			return
+		}
+		if _, err := c.Write(answer); err != nil {
+			return
+		}
+	}
+}
+
+func build(t testing.TB, base string) *gateway.Gateway {
+	t.Helper()
+	cfg := journal.Default()
+	j, err := journal.New(journal.Options{Config: cfg, Output: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Shutdown(context.Background()) })
+	g := &gateway.Gateway{Upstream: upstream.New(), Journal: j}
+	t.Cleanup(g.Upstream.Close)
+	var p setting.Problems
+	pc := upstream.ProviderConfig{}
+	pc.SetDefaults()
+	pc.Name, pc.Dialect, pc.BaseURL = "up", llm.OpenAI, base
+	pc.Credentials = []upstream.CredentialConfig{{Secret: setting.NewSecret("literal:sk-up"), Weight: 1}}
+	s := &gateway.Snapshot{}
+	s.Edge = new(edge.Default()).Compile()
+	keys := &authn.Config{Keys: []authn.KeyConfig{{Name: "k", Secret: setting.NewSecret("literal:sk-client")}}}
+	s.Authn, _ = keys.Compile(&p)
+	s.Upstream, _ = g.Upstream.Compile([]upstream.ProviderConfig{pc}, &p)
+	s.Route = (&route.Config{Providers: []string{"up"}, Models: []route.ModelConfig{{Name: "chat", Targets: []route.TargetConfig{{Provider: "up", Model: "gpt-real", Weight: 1}}}}}).Compile()
+	s.Stream = new(stream.Default()).Compile()
+	if s.Journal, err = cfg.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	if len(p) > 0 {
+		t.Fatal(p)
+	}
+	g.Adopt(s)
+	return g
+}
+
+// exchange is one request, made to be served again and again.
+type exchange struct {
+	g    *gateway.Gateway
+	req  *http.Request
+	body *strings.Reader
+	text string
+	w    *still
+}
+
+func newExchange(g *gateway.Gateway, body string) *exchange {
+	req, _ := http.NewRequest("POST", "http://gateway/v1/chat/completions", nil)
+	req.RemoteAddr = "192.0.2.1:4711"
+	for name, value := range map[string]string{"Authorization": "Bearer sk-client", "Content-Type": "application/json", "User-Agent": "OpenAI/Go 3.0", "Accept": "application/json"} {
+		req.Header.Set(name, value)
+	}
+	return &exchange{g, req, strings.NewReader(body), body, &still{header: http.Header{}}}
+}
+
+func (e *exchange) serve() {
+	e.body.Reset(e.text)
+	e.req.Body, e.req.ContentLength = io.NopCloser(e.body), int64(len(e.text))
+	clear(e.w.header)
+	e.w.status, e.w.n = 0, 0
+	e.g.ServeHTTP(e.w, e.req)
+}
+
+const unaryAnswer = `{"id":"c","object":"chat.completion","created":1,"model":"gpt-real","choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":2,"total_tokens":7}}`
+
+func unary() string {
+	return "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(unaryAnswer)) + "\r\n\r\n" + unaryAnswer
+}
+
+func streamed(tokens int) string {
+	var b strings.Builder
+	b.WriteString("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+	chunk := func(s string) { fmt.Fprintf(&b, "%x\r\n%s\r\n", len(s), s) }
+	for range tokens {
+		chunk("data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" tok\"},\"finish_reason\":null}]}\n\n")
+	}
+	chunk("data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n")
+	chunk("data: [DONE]\n\n")
+	b.WriteString("0\r\n\r\n")
+	return b.String()
+}
+
+const (
+	askUnary  = `{"model":"chat","messages":[{"role":"user","content":"hello there"}]}`
+	askStream = `{"model":"chat","stream":true,"messages":[{"role":"user","content":"hello there"}]}`
+)
+
+// The budgets are what a request may allocate from its first byte to its last,
+// journal and both halves of the provider's exchange included. Raise one only
+// with a reason that a profile gave.
+func TestAllocationBudgets(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	for _, c := range []struct {
+		name, answer, ask string
+		budget            float64
+	}{
+		{"unary", unary(), askUnary, 60},
+		{"stream of 100 tokens", streamed(100), askStream, 75},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := newExchange(build(t, provider(t, c.answer)), c.ask)
+			e.serve()
+			if e.w.status != 200 || e.w.n == 0 {
+				t.Fatalf("status %d, %d bytes", e.w.status, e.w.n)
+			}
+			got := testing.AllocsPerRun(300, e.serve)
+			t.Logf("%.1f allocations", got)
+			if got > c.budget {
+				t.Errorf("%.1f allocations a request, the budget is %.0f", got, c.budget)
+			}
+		})
+	}
+}
+
+func BenchmarkServeUnary(b *testing.B)  { benchmarkServe(b, unary(), askUnary) }
+func BenchmarkServeStream(b *testing.B) { benchmarkServe(b, streamed(100), askStream) }
+
+func benchmarkServe(b *testing.B, answer, ask string) {
+	e := newExchange(build(b, provider(b, answer)), ask)
+	b.ReportAllocs()
+	for b.Loop() {
+		e.serve()
+	}
+}
