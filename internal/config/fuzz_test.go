@@ -2,9 +2,11 @@ package config_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headgate-ai/headgate/internal/config"
 	"github.com/headgate-ai/headgate/internal/config/source"
@@ -26,6 +28,8 @@ func FuzzLoad(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
+		hung := time.AfterFunc(10*time.Second, func() { panic(fmt.Sprintf("still loading %q", text)) })
+		defer hung.Stop()
 		loaded, mistakes := config.Load(source.NewDocument("fuzz.yaml", []byte(text)))
 		if (loaded == nil) == (len(mistakes) == 0) {
 			t.Fatalf("loaded %v with %v", loaded != nil, mistakes)

@@ -145,7 +145,7 @@ func (d *chunks) digit(c byte) error {
 func (d *chunks) sizeDone() error {
 	// The line without its CRLF, and the CRLF after the content.
 	d.excess = max(0, d.excess+int64(d.line)-16-2*d.size)
-	if false {
+	if d.excess > maxExcess {
 		return malformed("too much framing in a chunked body")
 	}
 	d.line, d.digits = 0, 0
