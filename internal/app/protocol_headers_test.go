@@ -136,7 +136,7 @@ func TestResponseHeaders(t *testing.T) {
 			t.Errorf("%d", a.StatusCode)
 		}
 		for name, want := range map[string]string{
-			"X-Custom": "kept", "Openai-Processing-Ms": "12", "X-Upstream-Request-Id": "req_upstream", "Request-Id": "req_2",
+			"X-Custom": "kept", "Openai-Processing-Ms": "12", "X-Upstream-Request-Id": "req_upstream",
 			"Llm_provider-X-Ratelimit-Remaining-Tokens": "99", "Llm_provider-Anthropic-Ratelimit-Requests-Limit": "5",
 			"X-Headgate-Target": "openai/sim-small", "X-Response-Mode": "buffered", "X-Headgate-Attempts": "1",
 		} {
@@ -144,7 +144,7 @@ func TestResponseHeaders(t *testing.T) {
 				t.Errorf("%d: %s is %q, want %q", status, name, got, want)
 			}
 		}
-		for _, name := range []string{"Set-Cookie", "Server", "Alt-Svc", "Strict-Transport-Security", "Openai-Organization", "X-Hop", "Keep-Alive", "Cf-Ray",
+		for _, name := range []string{"Set-Cookie", "Server", "Alt-Svc", "Strict-Transport-Security", "Openai-Organization", "X-Hop", "Keep-Alive", "Cf-Ray", "Request-Id",
 			"X-Ratelimit-Remaining-Tokens", "Ratelimit-Policy", "Www-Authenticate", "Via", "X-Should-Retry", "Transfer-Encoding"} {
 			if v := a.Header.Values(name); len(v) > 0 {
 				t.Errorf("%d: %s: %q has reached the client", status, name, v)

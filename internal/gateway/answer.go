@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -142,7 +144,7 @@ func (a *answer) events() error {
 	defer a.journal.StreamClosed()
 	receipt, err := stream.Copy(a.ctx, &a.snap.Stream, &stream.Events{
 		Body: a.reply.Body, From: a.reply, To: a.x, In: a.x.Inbound, Out: a.out, Op: a.call.Op, Tap: a.out.Tap(a.call.Op),
-		HideUsage: !a.call.IncludeUsage, Idle: a.reply.Provider.Idle(),
+		HideUsage: !a.call.IncludeUsage, Idle: a.reply.Provider.Idle(), Leaks: a.reply.Provider.Leaks,
 		OnFirst: func(now time.Time) { a.rec.Mark(journal.FirstToken, now) },
 	})
 	a.rec.Mark(journal.Relay, time.Now())
@@ -219,7 +221,11 @@ func (a *answer) write(body []byte) error {
 		_ = a.x.SetWriteDeadline(time.Now().Add(a.snap.Stream.WriteTimeout(len(body))))
 		defer func() { _ = a.x.SetWriteDeadline(time.Time{}) }()
 	}
-	if _, err := a.x.Write(body); err != nil {
+	_, err := a.x.Write(body)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fault.Wrap(fault.SlowClient, "gateway.answer", err)
+	case err != nil:
 		return fault.Wrap(fault.Canceled, "gateway.answer", err)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -208,5 +209,22 @@ func benchmarkServe(b *testing.B, answer, ask string) {
 	b.ReportAllocs()
 	for b.Loop() {
 		e.serve()
+	}
+}
+
+// A provider that repeats its credential in an error event does not get it
+// through to the client.
+func TestErrorEventsDoNotLeak(t *testing.T) {
+	answer := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n" +
+		"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"tok\"}}]}\n\n" +
+		"data: {\"error\":{\"message\":\"bad key sk-up\",\"type\":\"server_error\",\"code\":null}}\n\n"
+	e := newExchange(build(t, provider(t, answer)), askStream)
+	e.body.Reset(e.text)
+	e.req.Body, e.req.ContentLength = io.NopCloser(e.body), int64(len(e.text))
+	w := httptest.NewRecorder()
+	e.g.ServeHTTP(w, e.req)
+	got := w.Body.String()
+	if strings.Contains(got, "sk-up") || !strings.Contains(got, `"content":"tok"`) || !strings.Contains(got, `"error":`) {
+		t.Errorf("the client got\n%s", got)
 	}
 }

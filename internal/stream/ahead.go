@@ -14,7 +14,8 @@ type ahead struct {
 
 	mu     sync.Mutex
 	cond   sync.Cond
-	buf    []byte // a ring
+	buf    []byte // a ring; it grows up to limit, as most clients keep up
+	limit  int
 	head   int    // the oldest byte
 	size   int    // the bytes there are
 	err    error  // of the body, told after the last byte
@@ -23,7 +24,7 @@ type ahead struct {
 }
 
 func readAhead(body io.ReadCloser, limit int) *ahead {
-	a := &ahead{body: body, done: make(chan struct{}), buf: make([]byte, limit)}
+	a := &ahead{body: body, done: make(chan struct{}), buf: make([]byte, min(limit, firstBuffer)), limit: limit}
 	a.cond.L = &a.mu
 	go a.fill()
 	return a
@@ -44,9 +45,9 @@ func (a *ahead) fill() {
 func (a *ahead) put(p []byte, err error) (more bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(p) > len(a.buf)-a.size && !a.closed {
+	if len(p) > a.limit-a.size && !a.closed {
 		began := time.Now()
-		for len(p) > len(a.buf)-a.size && !a.closed {
+		for len(p) > a.limit-a.size && !a.closed {
 			a.cond.Wait()
 		}
 		a.waited += time.Since(began)
@@ -54,6 +55,7 @@ func (a *ahead) put(p []byte, err error) (more bool) {
 	if a.closed {
 		return false
 	}
+	a.grow(len(p))
 	for len(p) > 0 {
 		at := (a.head + a.size) % len(a.buf)
 		n := copy(a.buf[at:min(len(a.buf), at+len(a.buf)-a.size)], p)
@@ -62,6 +64,17 @@ func (a *ahead) put(p []byte, err error) (more bool) {
 	a.err = err
 	a.cond.Broadcast()
 	return err == nil
+}
+
+// grow makes room for n more bytes, which are within the limit.
+func (a *ahead) grow(n int) {
+	if a.size+n <= len(a.buf) {
+		return
+	}
+	ring := make([]byte, min(a.limit, max(2*len(a.buf), a.size+n)))
+	first := copy(ring, a.buf[a.head:min(len(a.buf), a.head+a.size)])
+	copy(ring[first:], a.buf[:a.size-first])
+	a.buf, a.head = ring, 0
 }
 
 // Read gives what has been read ahead.

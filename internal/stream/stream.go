@@ -50,6 +50,9 @@ type Events struct {
 	HideUsage bool
 	// Idle bounds the silence between two events; 0 is no bound.
 	Idle time.Duration
+	// Leaks is whether bytes hold what no client may see, such as a provider's
+	// credential; it is asked of error events. Nil leaks nothing.
+	Leaks func([]byte) bool
 	// OnFirst is called once, at the first content.
 	OnFirst func(time.Time)
 	// Stop is asked after every content event that is not the last one anyway;
@@ -198,6 +201,9 @@ func (c *copier) event(ev event, now time.Time) error {
 		c.failed, c.ended = c.Tap.Fault(), true
 		if c.untold() {
 			return c.failed // it can be a proper error answer
+		}
+		if c.Leaks != nil && c.Leaks(c.buf[at:c.r]) {
+			return c.broken(c.failed) // said in our own words instead
 		}
 	}
 	if signal.Has(wire.Last) {

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"compress/flate"
 	"compress/gzip"
 	"errors"
 	"io"
@@ -34,7 +35,8 @@ func (g *gunzip) Read(p []byte) (int, error) {
 func (g *gunzip) Close() error { return g.body.Close() }
 
 func encodingError(err error) error {
-	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) {
+	_, corrupt := errors.AsType[flate.CorruptInputError](err)
+	if corrupt || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) {
 		return errors.Join(errEncoding, err)
 	}
 	return err

@@ -126,7 +126,9 @@ func CopyHeader(dst, src http.Header) {
 			continue
 		}
 		if name == "X-Request-Id" || name == "Request-Id" {
-			dst["X-Upstream-Request-Id"] = values
+			if name == "X-Request-Id" || src["X-Request-Id"] == nil { // one of them, and always the same
+				dst["X-Upstream-Request-Id"] = values
+			}
 			continue
 		}
 		dst[name] = values

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -96,6 +97,17 @@ func (p *Provider) pick() string {
 
 // Idle bounds the silence between two events of a stream; 0 is no bound.
 func (p *Provider) Idle() time.Duration { return p.timeouts.idle }
+
+// Leaks is whether a text holds one of the provider's credentials, or its
+// address.
+func (p *Provider) Leaks(text []byte) bool {
+	for _, c := range p.credentials {
+		if bytes.Contains(text, []byte(c.value)) {
+			return true
+		}
+	}
+	return bytes.Contains(text, []byte(p.base.Host))
+}
 
 // Redact takes the provider's credentials and address out of a text that came
 // from the provider and is to go to a client.
