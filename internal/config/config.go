@@ -4,6 +4,10 @@
 package config
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	"github.com/headgate-ai/headgate/internal/admin"
 	"github.com/headgate-ai/headgate/internal/authn"
 	"github.com/headgate-ai/headgate/internal/config/decode"
@@ -65,15 +69,42 @@ func Load(doc source.Document) (*Loaded, decode.Mistakes) {
 	l := &Loaded{File: Default(), Document: doc}
 	var mistakes decode.Mistakes
 	l.Positions, mistakes = decode.YAML(doc.Name, doc.Data, l.File)
-	if len(mistakes) > 0 {
+	if unreadable(mistakes) {
 		return nil, mistakes
 	}
 	var p setting.Problems
 	l.Validate(&p)
-	if mistakes = l.Place(p); len(mistakes) > 0 {
+	if mistakes = merge(mistakes, l.Place(p)); len(mistakes) > 0 {
 		return nil, mistakes
 	}
 	return l, nil
+}
+
+// unreadable is whether the document as a whole could not be decoded.
+func unreadable(mistakes decode.Mistakes) bool {
+	return slices.ContainsFunc(mistakes, func(m decode.Mistake) bool { return m.Path == "" })
+}
+
+// merge adds to the mistakes of decoding those that a check found, but for the
+// ones that only follow from the former: a field that could not be decoded is
+// not also missing.
+func merge(decoded, checked decode.Mistakes) decode.Mistakes {
+	known := len(decoded)
+	for _, c := range checked {
+		if !slices.ContainsFunc(decoded[:known], func(d decode.Mistake) bool { return within(c.Path, d.Path) || within(d.Path, c.Path) }) {
+			decoded = append(decoded, c)
+		}
+	}
+	slices.SortStableFunc(decoded, func(a, b decode.Mistake) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return decoded
+}
+
+// within is whether path is at or below top.
+func within(path, top string) bool {
+	rest, ok := strings.CutPrefix(path, top)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 // Place finds where in the document the problems lie.

@@ -16,9 +16,9 @@ type ahead struct {
 	cond   sync.Cond
 	buf    []byte // a ring; it grows up to limit, as most clients keep up
 	limit  int
-	head   int    // the oldest byte
-	size   int    // the bytes there are
-	err    error  // of the body, told after the last byte
+	head   int   // the oldest byte
+	size   int   // the bytes there are
+	err    error // of the body, told after the last byte
 	closed bool
 	waited time.Duration
 }

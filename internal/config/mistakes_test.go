@@ -1,0 +1,43 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/headgate-ai/headgate/internal/config"
+	"github.com/headgate-ai/headgate/internal/config/source"
+)
+
+// What does not decode and what decodes but makes no sense are reported
+// together, in the order of the document, and nothing twice.
+func TestEveryMistakeAtOnce(t *testing.T) {
+	const doc = `server:
+  api: {listen: 8080, max_boddy: 3}
+providers:
+  - {name: a, dialect: opnai, base_url: "http://127.0.0.1:1"}
+models:
+  - name: chat
+    targets: [{provider: b}]
+keys:
+  - {name: k, secret: sk-live-123456}
+`
+	_, mistakes := config.Load(source.NewDocument("f.yaml", []byte(doc)))
+	want := []string{
+		`f.yaml:2:17: server.api.listen: "8080" is not an address`,
+		`f.yaml:2:23: server.api.max_boddy: unknown field "max_boddy"; did you mean "max_body"?`,
+		`f.yaml:4:24: providers[0].dialect: unknown dialect "opnai"`,
+		`f.yaml:7:26: models[0].targets[0].provider: unknown provider "b"`,
+		`f.yaml:9:23: keys[0].secret: not a reference to a secret`,
+	}
+	if len(mistakes) != len(want) {
+		t.Fatalf("%d mistakes, want %d:\n%v", len(mistakes), len(want), mistakes)
+	}
+	for i, m := range mistakes {
+		if !strings.HasPrefix(m.String(), want[i]) {
+			t.Errorf("mistake %d is\n%s\nwant\n%s", i, m, want[i])
+		}
+		if strings.Contains(m.String(), "sk-live") {
+			t.Errorf("a secret is repeated: %s", m)
+		}
+	}
+}
