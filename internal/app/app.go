@@ -47,7 +47,8 @@ type App struct {
 	sims    simulators
 	log     *slog.Logger
 
-	api, admin     *http.Server
+	api            apiServer
+	admin          *http.Server
 	apiL, adminL   net.Listener
 	end            context.CancelCauseFunc // ends the requests that outlast the grace
 	serving        atomic.Bool
@@ -120,8 +121,7 @@ func (a *App) listen(f *config.File) (err error) {
 	if a.adminL, err = net.Listen("tcp", f.Server.Admin.Listen); err != nil {
 		return fmt.Errorf("cannot listen for operators (server.admin.listen): %w", err)
 	}
-	a.api = a.apiServer(base, &f.Server.API)
-	if a.apiL, err = a.wrapListener(a.apiL, &f.Server.API); err != nil {
+	if err = a.serveAPI(base, &f.Server.API); err != nil {
 		return err
 	}
 	a.admin = &http.Server{
@@ -153,7 +153,7 @@ func (a *App) Ready() (bool, string) {
 // dialect, and flushes the journal.
 func (a *App) Run(ctx context.Context) error {
 	failed := make(chan error, 2)
-	serve := func(s *http.Server, l net.Listener, name string) {
+	serve := func(s apiServer, l net.Listener, name string) {
 		defer a.started.Done()
 		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("the %s listener failed: %w", name, err)

@@ -11,17 +11,55 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"time"
 
 	"golang.org/x/net/netutil"
 
 	"github.com/headgate-ai/headgate/internal/admin"
 	"github.com/headgate-ai/headgate/internal/edge"
+	"github.com/headgate-ai/headgate/internal/edge/h1"
 )
 
-// apiServer is the server that clients call. Its limits are the first line
-// against clients that mean harm or are broken; see the fields.
-func (a *App) apiServer(base context.Context, c *edge.Config) *http.Server {
+// apiServer is what serves a listener: net/http's server, or our own loop in
+// front of it.
+type apiServer interface {
+	Serve(net.Listener) error
+	Shutdown(context.Context) error
+	Close() error
+}
+
+// serveAPI prepares the server that clients call.
+func (a *App) serveAPI(base context.Context, c *edge.Config) error {
+	std := a.standardServer(base, c)
+	var conf *tls.Config
+	if c.TLS.Enabled() {
+		var err error
+		if conf, err = a.tlsConfig(&c.TLS); err != nil {
+			return err
+		}
+	}
+	if c.FastPath == "auto" && runtime.GOOS == "linux" {
+		a.api = h1.New(h1.Config{
+			Handler: a.gateway, Known: edge.Hot, Std: std, BaseContext: base,
+			HeaderTimeout: c.HeaderTimeout.Std(), IdleTimeout: c.IdleTimeout.Std(),
+			MaxHeader: int(c.MaxHeader), MaxConnections: c.MaxConnections, TLS: conf, ErrorLog: a.serverLog(),
+		})
+		return nil
+	}
+	a.api = std
+	if c.MaxConnections > 0 {
+		a.apiL = netutil.LimitListener(a.apiL, c.MaxConnections)
+	}
+	if conf != nil {
+		a.apiL = tls.NewListener(a.apiL, conf)
+	}
+	return nil
+}
+
+// standardServer is net/http's server. Its limits are the first line against
+// clients that mean harm or are broken; see the fields.
+func (a *App) standardServer(base context.Context, c *edge.Config) *http.Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(c.TLS.Enabled())
@@ -67,21 +105,6 @@ func (f front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serverLog takes what net/http has to say of broken connections.
 func (a *App) serverLog() *log.Logger {
 	return slog.NewLogLogger(a.log.Handler(), slog.LevelDebug)
-}
-
-// wrapListener adds the bound on connections, and TLS.
-func (a *App) wrapListener(l net.Listener, c *edge.Config) (net.Listener, error) {
-	if c.MaxConnections > 0 {
-		l = netutil.LimitListener(l, c.MaxConnections)
-	}
-	if !c.TLS.Enabled() {
-		return l, nil
-	}
-	conf, err := a.tlsConfig(&c.TLS)
-	if err != nil {
-		return nil, err
-	}
-	return tls.NewListener(l, conf), nil
 }
 
 // tlsConfig serves TLS 1.3, or 1.2 where that is allowed. Go's server never

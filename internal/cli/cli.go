@@ -42,11 +42,13 @@ const (
 
 // commands is the whole command line.
 type commands struct {
-	Serve    serveCmd    `cmd:"" help:"Run the gateway."`
-	Demo     demoCmd     `cmd:"" help:"Run the gateway with a built-in demo model; needs no keys and no files."`
-	Check    checkCmd    `cmd:"" help:"Check a configuration file and report every mistake in it."`
-	Simulate simulateCmd `cmd:"" help:"Run the scriptable model provider alone."`
-	Version  versionCmd  `cmd:"" help:"Print the version, the commit and the Go version."`
+	Serve      serveCmd      `cmd:"" help:"Run the gateway."`
+	Demo       demoCmd       `cmd:"" help:"Run the gateway with a built-in demo model; needs no keys and no files."`
+	Check      checkCmd      `cmd:"" help:"Check a configuration file and report every mistake in it."`
+	Simulate   simulateCmd   `cmd:"" help:"Run the scriptable model provider alone."`
+	Load       loadCmd       `cmd:"" help:"Make load on any endpoint, check every answer and time it."`
+	Experiment experimentCmd `cmd:"" help:"Run before-and-after experiments."`
+	Version    versionCmd    `cmd:"" help:"Print the version, the commit and the Go version."`
 }
 
 const description = `Headgate is an AI API gateway: clients of the OpenAI and Anthropic APIs change only their base URL and key.

@@ -39,6 +39,10 @@ type Config struct {
 	// RequestID says what to do with a request that has no usable X-Request-ID:
 	// generate mints one, require refuses the request.
 	RequestID string `yaml:"request_id"`
+	// FastPath says who serves plain HTTP/1.1 inference calls: auto, the
+	// gateway's own loop, which gives everything unusual to Go's server; or off,
+	// Go's server alone. Takes effect at start.
+	FastPath string `yaml:"fast_path"`
 	// TrustedProxies are the networks, as CIDR, whose X-Forwarded-* headers are
 	// believed; those of everyone else are dropped.
 	TrustedProxies []string `yaml:"trusted_proxies"`
@@ -74,6 +78,7 @@ func Default() Config {
 		IdleTimeout:   setting.Duration(120 * time.Second),
 		MaxStreams:    200,
 		RequestID:     "generate",
+		FastPath:      "auto",
 	}
 }
 
@@ -95,6 +100,9 @@ func (c *Config) Validate(path string, p *setting.Problems) {
 	}
 	if c.RequestID != "generate" && c.RequestID != "require" {
 		p.Add(path+".request_id", "%q is not a mode; write generate or require", c.RequestID)
+	}
+	if c.FastPath != "auto" && c.FastPath != "off" {
+		p.Add(path+".fast_path", "%q is not a mode; write auto or off", c.FastPath)
 	}
 	for i, cidr := range c.TrustedProxies {
 		if _, err := netip.ParsePrefix(cidr); err != nil {

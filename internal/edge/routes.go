@@ -71,6 +71,17 @@ var table = func() map[string][]*Route {
 	return t
 }()
 
+// Hot is whether a path, as sent, is one that inference calls are POSTed to
+// with a JSON body.
+func Hot(path string) bool {
+	for _, r := range table[path] {
+		if r.Method == http.MethodPost && r.Body == JSONBody {
+			return true
+		}
+	}
+	return false
+}
+
 const (
 	modelsPath    = "/v1/models"
 	modelsPattern = "/v1/models/{id}"

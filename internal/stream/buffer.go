@@ -144,15 +144,32 @@ func (c *copier) put(p []byte, must bool) (err error) {
 		p = p[1:]
 	}
 	if len(p) > 0 {
+		w.cr = p[len(p)-1] == '\r'
+	}
+	if c.plan.flush == flushFull {
+		p = c.hold(p, must)
+	}
+	if len(p) > 0 {
 		_, err = c.To.Write(p)
 		w.pending += len(p)
-		w.cr = p[len(p)-1] == '\r'
 	}
 	if err == nil && w.pending > 0 && (must || c.due(w.pending)) {
 		err = c.To.Flush()
 		w.pending = 0
 	}
 	return c.wrote(w.unlock(), err)
+}
+
+// hold keeps bytes back until a buffer is full, or there are no more to come.
+// They are kept here and not left to the client's side, which has buffers of
+// its own size.
+func (c *copier) hold(p []byte, must bool) []byte {
+	c.held = append(c.held, p...)
+	if !must && len(c.held) < c.plan.buffer {
+		return nil
+	}
+	p, c.held = c.held, nil
+	return p
 }
 
 // due is whether what is pending is to be flushed now.

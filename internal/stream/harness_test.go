@@ -154,11 +154,9 @@ type provider struct {
 	io.ReadCloser
 
 	mu      sync.Mutex
-	cancel  context.CancelCauseFunc
 	firsts  int
 	aborted bool
 	cause   error
-	ctx     context.Context
 }
 
 func (p *provider) FirstToken() { p.firsts++ }

@@ -192,8 +192,8 @@ func TestEndings(t *testing.T) {
 				// In one read, comments that come with the failure are not sent.
 				r := relay(t, c.v, &pieces{c.in, size, io.EOF}, append(c.changes, func(cfg *Config, _ *Events) { cfg.Flush = mode })...)
 				got := r.client.b.String()
-				if strings.HasPrefix(got, ": ") && name == "comment, then error" && size < 4096 || name == "only comments" && size == 4096 {
-					continue // which of the two is a matter of timing
+				if strings.HasPrefix(got, ": ") && name == "comment, then error" && size < 4096 || name == "only comments" && (size == 4096 || mode == "full") {
+					continue // which of the two is a matter of timing, or of buffering
 				}
 				if kind(r.err) != c.kind || got != c.want {
 					t.Errorf("%s, reads of %d, %s: %v\ngot  %q\nwant %q", name, size, mode, r.err, got, c.want)

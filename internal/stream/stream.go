@@ -131,6 +131,7 @@ type copier struct {
 	cutter wire.Cutter // nil unless the stream may be stopped
 	last   time.Time   // of the latest content
 
+	held    []byte // in the flush mode full: not passed on yet
 	gaps    histogram
 	receipt Receipt
 }

@@ -84,7 +84,6 @@ type unary struct {
 	ctx  context.Context
 	body string
 	p    []byte
-	info Info
 }
 
 func newUnary(t testing.TB, rt http.RoundTripper, url string, size int) *unary {

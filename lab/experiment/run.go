@@ -1,0 +1,144 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"time"
+)
+
+// Options are how to run an experiment.
+type Options struct {
+	// Rounds is how often each arm runs; 0 is the experiment's own number.
+	Rounds  int
+	Quick   bool
+	Gateway StartGateway
+	// Progress is told before each run of an arm.
+	Progress func(arm string, done, all int)
+}
+
+// maxRounds bounds what can be asked for.
+const maxRounds = 100
+
+// Result is what an experiment has shown.
+type Result struct {
+	Experiment  string            `json:"experiment"`
+	Row         string            `json:"row"`
+	Title       string            `json:"title"`
+	Claim       string            `json:"claim"`
+	Wrong       string            `json:"wrong,omitempty"`
+	Note        string            `json:"note,omitempty"`
+	Quick       bool              `json:"quick"`
+	Rounds      int               `json:"rounds"`
+	Elapsed     float64           `json:"elapsed_s"`
+	Environment map[string]string `json:"environment"`
+	Metrics     []Metric          `json:"metrics"`
+	Arms        []ArmResult       `json:"arms"`
+	Shape       []ShapeResult     `json:"shape"`
+	// Holds is whether all of the shape does.
+	Holds bool `json:"holds"`
+}
+
+// ArmResult is one arm's figures, by metric.
+type ArmResult struct {
+	Arm
+	Values map[string]Estimate `json:"values"`
+	// Ratios are to the first arm, round by round; metrics that are zero there
+	// have none.
+	Ratios  map[string]Estimate `json:"ratios,omitempty"`
+	Samples []Sample            `json:"samples"`
+}
+
+// ShapeResult is whether one expectation holds.
+type ShapeResult struct {
+	Text  string `json:"text"`
+	Holds bool   `json:"holds"`
+}
+
+// Run runs all arms in turns. Each round begins with another arm, so that none
+// always runs first or behind the same one.
+func Run(ctx context.Context, e *Experiment, o Options) (*Result, error) {
+	rounds := o.Rounds
+	switch {
+	case rounds > maxRounds:
+		return nil, fmt.Errorf("rounds: at most %d", maxRounds)
+	case rounds > 0:
+	case o.Quick:
+		rounds = e.QuickRounds
+	default:
+		rounds = e.Rounds
+	}
+	begun := time.Now()
+	samples := map[string][]Sample{}
+	for n := range rounds {
+		round := Round{Number: n, Quick: o.Quick, Seed: uint64(n + 1), Gateway: o.Gateway}
+		for i := range e.Arms {
+			arm := e.Arms[(i+n)%len(e.Arms)].Name
+			if o.Progress != nil {
+				o.Progress(arm, n*len(e.Arms)+i, rounds*len(e.Arms))
+			}
+			runtime.GC() // no arm pays for the garbage of another
+			s, err := e.Run(ctx, arm, round)
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				return nil, fmt.Errorf("arm %s, round %d: %w", arm, n+1, err)
+			}
+			samples[arm] = append(samples[arm], s)
+		}
+	}
+	res := e.result(samples)
+	res.Quick, res.Rounds, res.Elapsed = o.Quick, rounds, math.Round(time.Since(begun).Seconds()*10)/10
+	return res, nil
+}
+
+func (e *Experiment) result(samples map[string][]Sample) *Result {
+	res := &Result{
+		Experiment: e.Name, Row: e.Row, Title: e.Title, Claim: e.Claim, Wrong: e.Wrong, Note: e.Note, Metrics: e.Metrics, Holds: true,
+		Environment: map[string]string{"go": runtime.Version(), "os": runtime.GOOS + "/" + runtime.GOARCH, "cpus": fmt.Sprint(runtime.NumCPU())},
+	}
+	first := samples[e.Arms[0].Name]
+	medians := map[string]Sample{}
+	for i, a := range e.Arms {
+		r := ArmResult{Arm: a, Values: map[string]Estimate{}, Samples: samples[a.Name]}
+		medians[a.Name] = Sample{}
+		for _, m := range e.Metrics {
+			values, ratios := column(r.Samples, first, m.Name)
+			if len(values) == 0 {
+				continue
+			}
+			r.Values[m.Name] = estimate(values)
+			medians[a.Name][m.Name] = r.Values[m.Name].Median
+			if i > 0 && len(ratios) > 0 {
+				if r.Ratios == nil {
+					r.Ratios = map[string]Estimate{}
+				}
+				r.Ratios[m.Name] = estimate(ratios)
+			}
+		}
+		res.Arms = append(res.Arms, r)
+	}
+	for _, x := range e.Expect {
+		holds := x.Holds(medians)
+		res.Shape = append(res.Shape, ShapeResult{x.Text, holds})
+		res.Holds = res.Holds && holds
+	}
+	return res
+}
+
+// column is one metric of an arm, and its ratio to the first arm in each round.
+func column(samples, first []Sample, metric string) (values, ratios []float64) {
+	for i, s := range samples {
+		v, ok := s[metric]
+		if !ok {
+			continue
+		}
+		values = append(values, v)
+		if base := first[i][metric]; base != 0 {
+			ratios = append(ratios, v/base)
+		}
+	}
+	return values, ratios
+}
