@@ -18,6 +18,9 @@ DEADCODE    := golang.org/x/tools/cmd/deadcode@v0.52.0
 
 FUZZTIME ?= 10s
 BENCH    ?= .
+BENCHTIME ?= 200ms
+ROUNDS   ?=
+SHORT    ?=
 ARGS     ?=
 
 ##@ Use
@@ -59,9 +62,26 @@ test-readme: build ## The examples of the README, as they stand there.
 fuzz: ## Every fuzz target for FUZZTIME (10s) each.
 	scripts/fuzz.sh $(FUZZTIME)
 
+.PHONY: soak
+soak: build ## Mixed load for 30 minutes at half of what the machine can do; nothing may be lost, grow or stay behind. SHORT=1 takes two minutes.
+	go run ./lab/soak --for $(if $(SHORT),45s,30m)
+
+.PHONY: hold
+hold: build ## 5,000 streams held for a minute, or as many as the limit on descriptors allows, with reloads and a drain among them.
+	go run ./lab/soak --hold 5000 --for 60s
+
+.PHONY: h2spec
+h2spec: build ## HTTP/2 conformance, over TLS and h2c, beside a bare net/http server.
+	scripts/h2spec.sh
+
 .PHONY: bench
-bench: ## The benchmarks. BENCH=Scan runs those with that in their names.
-	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+bench: build ## The gateway against a bare Go reverse proxy: about 20 minutes on a quiet machine. Writes docs/performance.md and fails if a promise is not kept. SHORT=1 is a trial of two or three minutes that does neither. ROUNDS=5 measures more often; ARGS='--scenarios unary' and the like as bin/bench --help says.
+	go build -trimpath -o bin/bench ./lab/bench
+	bin/bench $(if $(SHORT),--short,--gate --write docs/performance.md) $(if $(ROUNDS),--rounds $(ROUNDS)) --json bin/bench.json $(ARGS)
+
+.PHONY: bench-go
+bench-go: ## The Go benchmarks, for BENCHTIME (200ms) each. BENCH=Scan runs those with that in their names.
+	go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem ./...
 
 ##@ Check
 

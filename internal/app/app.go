@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,6 +72,7 @@ type state struct {
 // clients are queued. A configuration with mistakes is an error of type
 // decode.Mistakes.
 func New(ctx context.Context, o Options) (_ *App, err error) {
+	tuneMemory()
 	loaded, err := load(ctx, o.Source)
 	if err != nil {
 		return nil, err
@@ -96,6 +98,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if err = a.listen(loaded.File); err != nil {
 		return nil, err
 	}
+	debug.FreeOSMemory() // what decoding the configuration took is not needed again
 	return a, nil
 }
 
@@ -115,7 +118,7 @@ func load(ctx context.Context, s source.Source) (*config.Loaded, error) {
 func (a *App) listen(f *config.File) (err error) {
 	base, end := context.WithCancelCause(context.Background())
 	a.end = end
-	if a.apiL, err = net.Listen("tcp", f.Server.API.Listen); err != nil {
+	if a.apiL, err = listen(f.Server.API.Listen, f.Stream.WriteTimeout.Std()); err != nil {
 		return fmt.Errorf("cannot listen for clients (server.api.listen): %w", err)
 	}
 	if a.adminL, err = net.Listen("tcp", f.Server.Admin.Listen); err != nil {

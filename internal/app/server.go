@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"log/slog"
 	"net"
@@ -68,7 +69,7 @@ func (a *App) standardServer(base context.Context, c *edge.Config) *http.Server 
 	admin.Health(mux, a.Ready)
 	mux.Handle("GET /openapi.json", edge.OpenAPI(a.opts.Version))
 	return &http.Server{
-		Handler:           front{mux, a.gateway},
+		Handler:           front{mux, a.gateway, c.HeaderTimeout.Std()},
 		Protocols:         &protocols,
 		ReadHeaderTimeout: c.HeaderTimeout.Std(), // slowloris; bodies have their own bound
 		IdleTimeout:       c.IdleTimeout.Std(),
@@ -91,9 +92,16 @@ func (a *App) standardServer(base context.Context, c *edge.Config) *http.Server 
 type front struct {
 	own *http.ServeMux
 	api http.Handler
+	// rest bounds the wait for what a client has not sent of a body that was not
+	// wanted: net/http reads on behind the answer, and by itself for ever.
+	rest time.Duration
 }
 
 func (f front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 && r.ProtoMajor == 1 {
+		// The next request on the connection brings its own deadline.
+		defer func() { _ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(f.rest)) }()
+	}
 	switch r.URL.Path {
 	case "/livez", "/readyz", "/openapi.json":
 		f.own.ServeHTTP(w, r)
@@ -106,6 +114,10 @@ func (f front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (a *App) serverLog() *log.Logger {
 	return slog.NewLogLogger(a.log.Handler(), slog.LevelDebug)
 }
+
+// StandardLog takes what packages say by package log, which would go to standard
+// error as it is: net/http's transport quotes what providers send unasked.
+func (a *App) StandardLog() io.Writer { return a.serverLog().Writer() }
 
 // tlsConfig serves TLS 1.3, or 1.2 where that is allowed. Go's server never
 // renegotiates. Tickets stay on, so that clients resume.

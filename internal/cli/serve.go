@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"log"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -99,6 +100,8 @@ func start(ctx context.Context, env *Env, src source.Source, f *logFlags) (*app.
 
 // run serves until SIGINT or SIGTERM; SIGHUP reloads.
 func run(ctx context.Context, a *app.App) error {
+	log.SetFlags(0)
+	log.SetOutput(a.StandardLog())
 	ctx, stop := untilStopped(ctx)
 	defer stop()
 	hangups := make(chan os.Signal, 1)

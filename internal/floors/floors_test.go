@@ -45,11 +45,14 @@ type floor struct {
 // subfolder that is a pure decision, such as a rate-limit algorithm, is listed
 // among the tools, so that it stays one.
 var stairs = []floor{
-	{"ground", standard, "internal/fault internal/fleet internal/llm internal/setting"},
+	{"ground", standard, "internal/fault internal/fleet internal/llm internal/setting internal/socket"},
 	{"tools for bytes", pure, "internal/wire/formdata internal/wire/jsonspan internal/wire/sse"},
 	{"tools for calls", pure, "internal/wire internal/wire/peek"},
 	{"dialects", pure, "internal/wire/anthropic internal/wire/openai"},
 	{"lab", free, "lab/fake lab/load"},
+	{"parts of the bench", free, "lab/bench/mock lab/bench/procfs"},
+	{"bench", free, "lab/bench/compare"},
+	{"endurance", free, "lab/soak/trial"},
 	{partsOfRooms, free, ""},
 	{rooms, free, "internal/attempt internal/authn internal/edge internal/journal internal/route internal/stream internal/upstream"},
 	{"hallway and operators", free, "internal/admin internal/gateway"},
@@ -60,7 +63,7 @@ var stairs = []floor{
 	{"reference of config", free, "internal/config/reference"},
 	{"app", free, "internal/app"},
 	{"cli", free, "internal/cli"},
-	{"cmd", free, "cmd/headgate"},
+	{"cmd", free, "cmd/headgate lab/bench lab/h2spec lab/soak"},
 }
 
 const (
@@ -72,7 +75,11 @@ const (
 // Tests may import them, too.
 var guests = map[string]string{
 	"lab/fake":                  "internal/upstream internal/app internal/cli lab/experiment",
-	"lab/load":                  "internal/cli lab/experiment",
+	"lab/load":                  "internal/cli lab/experiment lab/bench/compare lab/soak/trial",
+	"lab/bench/mock":            "lab/bench/compare",
+	"lab/bench/procfs":          "lab/bench/compare",
+	"lab/bench/compare":         "lab/bench",
+	"lab/soak/trial":            "lab/soak",
 	"lab/experiment":            "internal/cli",
 	"internal/gateway":          "internal/app",
 	"internal/admin":            "internal/app internal/config",

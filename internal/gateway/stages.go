@@ -73,7 +73,7 @@ func (g *Gateway) send(ctx context.Context, snap *Snapshot, x *edge.Exchange, re
 // while a transport may still be reading them.
 func release(x *edge.Exchange, reply *upstream.Reply) {
 	reply.Close()
-	if !reply.BodySafe() {
+	if !reply.Recycle() {
 		x.Retain()
 	}
 }

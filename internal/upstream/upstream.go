@@ -4,15 +4,14 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/fault"
@@ -61,17 +60,15 @@ type Reply struct {
 }
 
 // Send sends a call to a provider and waits for the response's head. Every
-// error is a *fault.Error. The reply is never nil: its BodySafe must be asked
+// error is a *fault.Error. The reply is never nil: its Recycle must be called
 // even after an error.
 func (p *Provider) Send(ctx context.Context, q *Request) (*Reply, error) {
 	r := &Reply{Provider: p}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	r.arm(q.Call.WantsStream)
 	r.body = newSent(q)
-	req := (&http.Request{
-		Method: q.Call.Method, URL: p.address(q.Call), Host: p.base.Host,
-		Header: p.header(q), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}).WithContext(r.ctx)
+	req := blank.WithContext(r.ctx)
+	req.Method, req.URL, req.Host, req.Header = q.Call.Method, p.address(q.Call), p.base.Host, p.header(q)
 	if r.body != nil {
 		req.Body, req.ContentLength = r.body, r.body.length
 		if r.body.raw != nil {
@@ -88,6 +85,10 @@ func (p *Provider) Send(ctx context.Context, q *Request) (*Reply, error) {
 	r.Response = resp
 	return r, nil
 }
+
+// blank is what every request to a provider begins as a copy of; to make one
+// and give it a context would be two copies.
+var blank = &http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 
 // arm starts the timers: for a stream until its first token, for any other
 // answer until its end.
@@ -151,9 +152,10 @@ func (r *Reply) Close() {
 	r.cancel(nil)
 }
 
-// BodySafe is whether no transport reads the call's bytes any more, so that
-// they may be used again. It is asked after Close.
-func (r *Reply) BodySafe() bool { return r.body == nil || r.body.safe() }
+// Recycle gives back the request's body, and reports whether it could: whether
+// no transport reads the call's bytes any more, so that they may be used again.
+// It is called once, after Close.
+func (r *Reply) Recycle() bool { return r.body == nil || r.body.recycle() }
 
 // classify turns a transport's error into a fault.
 func (r *Reply) classify(ctx context.Context, err error) error {
@@ -167,6 +169,9 @@ func (r *Reply) classify(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fault.Wrap(fault.Canceled, op, context.Cause(ctx))
 	}
+	if exhausted(err) {
+		return &fault.Error{Kind: fault.Overloaded, Op: op, Public: "The gateway has no connection to spare.", Err: err}
+	}
 	if r.Connect.IsZero() {
 		return fault.Wrap(fault.UpstreamUnreachable, op, err)
 	}
@@ -174,6 +179,12 @@ func (r *Reply) classify(ctx context.Context, err error) error {
 		return fault.Wrap(fault.UpstreamMalformed, op, err)
 	}
 	return fault.Wrap(fault.UpstreamFailed, op, err)
+}
+
+// exhausted is whether the fault is ours: this process, or this machine, has no
+// descriptor or no port left to connect with.
+func exhausted(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.EADDRNOTAVAIL)
 }
 
 // Unsent is whether a fault says that the provider cannot have seen the call,
@@ -190,64 +201,3 @@ func (p *Provider) address(call *llm.Call) *url.URL {
 	u.RawQuery = query
 	return &u
 }
-
-// sent is the body of a request on its way.
-type sent struct {
-	io.Reader
-	raw    []byte // the bytes, where they are in memory
-	length int64
-	open   atomic.Int32 // readers that a transport has not closed yet
-}
-
-func newSent(q *Request) *sent {
-	call := q.Call
-	if call.Raw == nil && call.Rest == nil {
-		return nil
-	}
-	edits := q.Out.Edits(make([]llm.Edit, 0, 4), call, q.Model)
-	s := &sent{}
-	s.open.Store(1)
-	switch {
-	case call.Rest != nil:
-		s.Reader = wire.ApplyStream(io.MultiReader(bytes.NewReader(call.Raw), call.Rest), edits)
-		s.length = call.Length
-		if s.length >= 0 {
-			s.length += int64(wire.Grown(edits))
-		}
-		return s
-	case len(edits) == 0:
-		s.raw = call.Raw
-	default:
-		s.raw = wire.Apply(make([]byte, 0, len(call.Raw)+wire.Grown(edits)), call.Raw, edits)
-	}
-	s.Reader, s.length = bytes.NewReader(s.raw), int64(len(s.raw))
-	return s
-}
-
-// Bytes is the body where it is in memory, so that a transport can send it
-// without copying.
-func (s *sent) Bytes() []byte { return s.raw }
-
-// Close is called by the transport when it has done with the body.
-func (s *sent) Close() error {
-	s.open.Add(-1)
-	return nil
-}
-
-func (s *sent) safe() bool { return s.open.Load() <= 0 }
-
-// again gives the transport the body once more, for a pooled connection that
-// turned out dead before anything was sent.
-func (s *sent) again() (io.ReadCloser, error) {
-	s.open.Add(1)
-	return resent{bytes.NewReader(s.raw), s}, nil
-}
-
-// resent is a body that is given to the transport once more.
-type resent struct {
-	io.Reader
-	body *sent
-}
-
-func (r resent) Bytes() []byte { return r.body.raw }
-func (r resent) Close() error  { return r.body.Close() }

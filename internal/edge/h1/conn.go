@@ -12,6 +12,8 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/headgate-ai/headgate/internal/socket"
 )
 
 // conn is one connection. It belongs to the goroutine of serve, but for what
@@ -23,6 +25,7 @@ type conn struct {
 	link *link
 	rw   net.Conn // link, or the TLS above it
 	raw  syscall.RawConn
+	sock *socket.Conn         // does the input and output of plain text
 	tls  *tls.Conn            // nil for plain text
 	seen *tls.ConnectionState // nil for plain text
 
@@ -69,6 +72,7 @@ func (c *conn) serve() {
 		return
 	}
 	c.remote = c.link.RemoteAddr().String()
+	c.sock = socket.New(c.raw)
 	for c.next() {
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// socket is what the own loop needs of a connection.
-type socket interface {
+// stream is what the own loop needs of a connection.
+type stream interface {
 	net.Conn
 	syscall.Conn
 	CloseWrite() error
@@ -20,7 +20,7 @@ type socket interface {
 // link is an accepted socket. It is closed once, and then gives its slot back,
 // whoever owns the connection by then.
 type link struct {
-	socket
+	stream
 	s      *Server
 	closed atomic.Bool
 }
@@ -30,7 +30,7 @@ func (l *link) Close() error {
 	if l.closed.Swap(true) {
 		return net.ErrClosed
 	}
-	err := l.socket.Close()
+	err := l.stream.Close()
 	l.s.open.Add(-1)
 	l.s.unslot()
 	return err

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/headgate-ai/headgate/internal/socket"
 )
 
 // A page is the buffer of a connection's input or output. It is held only
@@ -89,10 +91,7 @@ func (c *conn) fill() error {
 func (c *conn) readIfReady(fd uintptr) bool {
 	in := &c.in
 	in.hold()
-	n, err := syscall.Read(int(fd), in.buf[in.w:])
-	for err == syscall.EINTR { //nolint:errorlint // an Errno as it is
-		n, err = syscall.Read(int(fd), in.buf[in.w:])
-	}
+	n, err := socket.Read(fd, in.buf[in.w:])
 	switch {
 	case err == syscall.EAGAIN: //nolint:errorlint // an Errno as it is
 		if in.len() == 0 {
@@ -137,7 +136,10 @@ func (c *conn) read(p []byte) (int, error) {
 	if c.in.len() > 0 {
 		return c.in.take(p), nil
 	}
-	return c.rw.Read(p)
+	if c.tls == nil {
+		return c.sock.Read(p)
+	}
+	return c.tls.Read(p)
 }
 
 // discard reads n bytes away, within d. It is the number that is left.

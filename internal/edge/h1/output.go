@@ -4,7 +4,6 @@ package h1
 
 import (
 	"crypto/tls"
-	"net"
 	"strconv"
 	"sync"
 )
@@ -23,8 +22,6 @@ type output struct {
 	buf     []byte // nil when nothing is held
 	headLen int    // the head is buf[:headLen], to be moved up to the data
 	data    int    // where the data begins
-	vec     [3][]byte
-	bufs    net.Buffers // its own slice header, so that none is made for a call
 }
 
 // open is an empty buffer for a head.
@@ -99,7 +96,7 @@ func (w *response) send(p []byte, final bool) error {
 	case size > 0:
 		tail = crlf
 	}
-	if w.err = w.c.write(o, o.buf[start:], p, tail); w.err != nil {
+	if w.err = w.c.write(o.buf[start:], p, tail); w.err != nil {
 		w.c.cancel()
 	}
 	o.release()
@@ -160,20 +157,14 @@ func (w *response) ending(behindChunk bool) []byte {
 var lastChunkBehind = []byte("\r\n0\r\n\r\n")
 
 // write is one call for the three parts. The last two may be empty.
-func (c *conn) write(o *output, b, p, tail []byte) (err error) {
-	if len(p) == 0 {
-		_, err = c.rw.Write(append(b, tail...))
-		return err
-	}
+func (c *conn) write(b, p, tail []byte) (err error) {
 	if c.tls != nil {
 		return writeTLS(c.tls, b, p, tail)
 	}
-	o.vec = [3][]byte{b, p, tail}
-	o.bufs = o.vec[:]
-	if len(tail) == 0 {
-		o.bufs = o.vec[:2]
+	if len(p) == 0 {
+		b, tail = append(b, tail...), nil
 	}
-	_, err = o.bufs.WriteTo(c.link.socket)
+	_, err = c.sock.Write(b, p, tail)
 	return err
 }
 

@@ -182,7 +182,7 @@ func (s *Server) sleep(d time.Duration) bool {
 // take gives a new connection its goroutine.
 func (s *Server) take(nc net.Conn) {
 	s.accepted.Add(1)
-	sock, ok := nc.(socket)
+	sock, ok := nc.(stream)
 	if !ok || s.watch == nil {
 		// What wraps a socket may have its own ideas of reading; and a
 		// wrapper of ours would hide a TLS connection from net/http.
@@ -194,7 +194,7 @@ func (s *Server) take(nc net.Conn) {
 		return
 	}
 	s.open.Add(1)
-	c := newConn(s, &link{socket: sock, s: s})
+	c := newConn(s, &link{stream: sock, s: s})
 	if !s.track(c) {
 		_ = c.link.Close()
 		return

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/headgate-ai/headgate/internal/socket"
 )
 
 // conn is a connection to a host. Nothing of an exchange lives in it: what is
@@ -18,6 +20,7 @@ type conn struct {
 	nc     net.Conn        // what is read and written
 	below  net.Conn        // the transport below TLS, or nc itself
 	raw    syscall.RawConn // of below; nil if it can't be asked
+	sock   *socket.Conn    // does the input and output of a plain connection; nil if it can't
 	wire   *wire           // between TLS and below; nil without TLS
 	state  *tls.ConnectionState
 	reused bool
@@ -75,6 +78,10 @@ func (t *Transport) connect(ctx context.Context, h *host) (*conn, error) {
 		if raw, err := s.SyscallConn(); err == nil {
 			c.raw = raw
 		}
+	}
+	if h.key.scheme == "http" && c.raw != nil {
+		c.sock = socket.New(c.raw)
+		c.nc = plain{below, c.sock}
 	}
 	if h.key.scheme == "https" {
 		if err := t.handshake(ctx, c, name); err != nil {
@@ -200,6 +207,9 @@ func (c *conn) write(b, body []byte) (int64, error) {
 	if c.wire != nil {
 		before = c.wire.written.Load()
 	}
+	if c.sock != nil {
+		return c.sock.Write(b, body, nil)
+	}
 	var n int64
 	var err error
 	if len(body) == 0 {
@@ -214,6 +224,19 @@ func (c *conn) write(b, body []byte) (int64, error) {
 		n = c.wire.written.Load() - before
 	}
 	return n, err
+}
+
+// plain is a connection whose bytes go through its socket directly.
+type plain struct {
+	net.Conn
+	sock *socket.Conn
+}
+
+func (p plain) Read(b []byte) (int, error) { return p.sock.Read(b) }
+
+func (p plain) Write(b []byte) (int, error) {
+	n, err := p.sock.Write(b, nil, nil)
+	return int(n), err
 }
 
 // wire lies between TLS and the connection below it.

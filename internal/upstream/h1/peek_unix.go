@@ -4,8 +4,9 @@ package h1
 
 import (
 	"io"
-	"os"
 	"syscall"
+
+	"github.com/headgate-ai/headgate/internal/socket"
 )
 
 const canPeek = true
@@ -21,14 +22,8 @@ func (c *conn) quiet() bool {
 }
 
 func (c *conn) peekFD(fd uintptr) bool {
-	for {
-		n, _, err := syscall.Recvfrom(int(fd), c.one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		if err == syscall.EINTR {
-			continue
-		}
-		c.peeked.n, c.peeked.err = n, err
-		return true
-	}
+	c.peeked.n, c.peeked.err = socket.Peek(fd, c.one[:])
+	return true
 }
 
 // receive waits for bytes and reads them into a buffer that is taken only when
@@ -68,18 +63,9 @@ func readNow(raw syscall.RawConn, p []byte) (n int, err error) {
 
 // readFD is one read(2), with the errors of io and os.
 func readFD(fd uintptr, p []byte) (int, error) {
-	for {
-		n, err := syscall.Read(int(fd), p)
-		switch {
-		case err == syscall.EINTR:
-			continue
-		case err == syscall.EAGAIN || err == syscall.EWOULDBLOCK:
-			return 0, errNothing
-		case err != nil:
-			return 0, os.NewSyscallError("read", err)
-		case n == 0:
-			return 0, io.EOF
-		}
-		return n, nil
+	n, err := socket.Read(fd, p)
+	if err == syscall.EAGAIN || err == syscall.EWOULDBLOCK {
+		return 0, errNothing
 	}
+	return n, socket.Error("read", n, err)
 }

@@ -1,0 +1,100 @@
+package upstream
+
+import (
+	"bytes"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/internal/wire"
+)
+
+// sent is the body of a request on its way.
+type sent struct {
+	io.Reader
+	raw    []byte  // the bytes, where they are in memory
+	edited *[]byte // where raw is a copy of ours
+	length int64
+	open   atomic.Int32 // readers that a transport has not closed yet
+}
+
+func newSent(q *Request) *sent {
+	call := q.Call
+	if call.Raw == nil && call.Rest == nil {
+		return nil
+	}
+	list := q.Out.Edits(make([]llm.Edit, 0, 4), call, q.Model)
+	s := &sent{}
+	s.open.Store(1)
+	switch {
+	case call.Rest != nil:
+		s.Reader = wire.ApplyStream(io.MultiReader(bytes.NewReader(call.Raw), call.Rest), list)
+		s.length = call.Length
+		if s.length >= 0 {
+			s.length += int64(wire.Grown(list))
+		}
+		return s
+	case len(list) == 0:
+		s.raw = call.Raw
+	default:
+		s.edit(call.Raw, list)
+	}
+	s.Reader, s.length = bytes.NewReader(s.raw), int64(len(s.raw))
+	return s
+}
+
+// Bytes is the body where it is in memory, so that a transport can send it
+// without copying.
+func (s *sent) Bytes() []byte { return s.raw }
+
+// Close is called by the transport when it has done with the body.
+func (s *sent) Close() error {
+	s.open.Add(-1)
+	return nil
+}
+
+// recycle gives back what is ours of the body, if no transport reads it.
+func (s *sent) recycle() bool {
+	if s.open.Load() > 0 {
+		return false
+	}
+	if s.edited != nil && cap(*s.edited) <= maxPooled {
+		edits.Put(s.edited)
+	}
+	s.edited = nil
+	return true
+}
+
+// edits are the buffers of bodies that were edited. A large body would else
+// cost a large allocation for the sake of one name in it.
+var edits = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxPooled is the largest buffer worth keeping.
+const maxPooled = 256 << 10
+
+func (s *sent) edit(raw []byte, list []llm.Edit) {
+	s.edited = edits.Get().(*[]byte)
+	b := (*s.edited)[:0]
+	if n := len(raw) + wire.Grown(list); cap(b) < n {
+		b = make([]byte, 0, n+n/8) // bodies of one application are of like size
+	}
+	*s.edited = wire.Apply(b, raw, list)
+	s.raw = *s.edited
+}
+
+// again gives the transport the body once more, for a pooled connection that
+// turned out dead before anything was sent.
+func (s *sent) again() (io.ReadCloser, error) {
+	s.open.Add(1)
+	return resent{bytes.NewReader(s.raw), s}, nil
+}
+
+// resent is a body that is given to the transport once more.
+type resent struct {
+	io.Reader
+	body *sent
+}
+
+func (r resent) Bytes() []byte { return r.body.raw }
+func (r resent) Close() error  { return r.body.Close() }
