@@ -24,7 +24,7 @@ const EnvNames = "OPENAI_API_KEY, ANTHROPIC_API_KEY"
 // document like any other, and holds references to the variables and not their
 // values. ok is false where no provider's key is set.
 //
-//	OPENAI_API_KEY, OPENAI_BASE_URL, ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL  providers
+//	OPENAI_API_KEY, OPENAI_BASE_URL, ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL  providers; the first takes models of any name
 //	HEADGATE_LISTEN, HEADGATE_ADMIN_LISTEN                                  addresses
 //	HEADGATE_API_KEY                                                        the clients' key; without it none is needed
 //	HEADGATE_ADMIN_TOKEN                                                    the operators' token
@@ -41,6 +41,7 @@ func ForDemo(getenv func(string) string) source.Document {
 
 func envDocument(getenv func(string) string, demo bool) (source.Document, bool) {
 	var providers, models bytes.Buffer
+	first := ""
 	for _, k := range known {
 		if getenv(k.key) == "" {
 			continue
@@ -53,6 +54,13 @@ func envDocument(getenv func(string) string, demo bool) (source.Document, bool) 
 		for _, glob := range k.globs {
 			fmt.Fprintf(&models, "  - {name: %q, targets: [{provider: %s}]}\n", glob, k.name)
 		}
+		if first == "" {
+			first = k.name
+		}
+	}
+	if first != "" {
+		// Compatible servers have models of any name.
+		fmt.Fprintf(&models, "  - {name: \"*\", targets: [{provider: %s}]}\n", first)
 	}
 	if demo {
 		providers.WriteString("  - {name: sim, dialect: simulator, simulator: {first_token: 150ms, token_gap: 20ms}}\n")
