@@ -40,11 +40,20 @@ clean: ## Remove what was built and installed here.
 ##@ Test
 
 .PHONY: test
-test: test-unit test-sdk test-readme ## Everything: unit tests with the race detector, the vendors' SDKs, the examples of the README.
+test: test-unit test-bare test-sdk test-readme ## Everything: unit tests with the race detector and without where that differs, the vendors' SDKs, the examples of the README.
 
 .PHONY: test-unit
 test-unit: ## The unit tests, with the race detector.
 	go test -race ./...
+
+# What the race detector changes: it allocates, and internal/socket takes other
+# calls under it than in a release.
+BARE = ./internal/socket ./internal/edge/h1 ./internal/upstream/... ./internal/gateway ./internal/stream ./internal/journal
+
+.PHONY: test-bare
+test-bare: ## Allocation and memory budgets, and the sockets as a release uses them: without the race detector.
+	go test -count=1 $(BARE)
+	go test -count=1 -run 'Memory|TestClientLeaves|TestStreamsSurvive' ./internal/app
 
 .PHONY: test-fast
 test-fast: ## The unit tests without the race detector, results cached.
