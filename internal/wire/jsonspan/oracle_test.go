@@ -97,6 +97,22 @@ func tokens(t *testing.T, raw []byte, v Value, out []string) []string {
 	return append(out, string(v.Of(raw)))
 }
 
+// checkCount counts again, by the iterators.
+func checkCount(t *testing.T, raw []byte, v Value, got int) {
+	want := 0
+	switch v.Kind {
+	case KindObject:
+		for m := In(raw, v); m.Next(); want++ {
+		}
+	case KindArray:
+		for e := Elements(raw, v); e.Next(); want++ {
+		}
+	}
+	if got != want {
+		t.Fatalf("%s has %d members or elements, counted %d", v.Of(raw), want, got)
+	}
+}
+
 // stdTokens is the same by encoding/json.
 func stdTokens(raw []byte) (out []string, err error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -133,6 +149,7 @@ func checkObject(t *testing.T, raw []byte) {
 	for m.Next() {
 		got = append(got, strconv.Quote(string(m.Key())))
 		got = tokens(t, raw, m.Value(), got)
+		checkCount(t, raw, m.Value(), m.Count())
 		edits = append(edits, Edit{m.KeyValue().Span, m.KeyValue().Of(raw)}, Edit{m.Value().Span, m.Value().Of(raw)})
 	}
 	if !bytes.Equal(raw, before) {

@@ -22,18 +22,36 @@ const (
 	highs = 0x8080808080808080
 )
 
-// plain returns the offset of the first byte from i on that can not stand for
-// itself in a string: a quote, a backslash or a control character.
+// special marks the bytes of x that can not stand for themselves in a string, a
+// quote, a backslash or a control character, in their highest bits.
 //
-// It looks at eight bytes at a time. A subtraction borrows only out of a byte
-// that matches, so a false match can only lie above a true one and the lowest
-// match is always true.
+// With its second bit turned over, a quote (0x22) is the neighbour of the
+// control characters, so that one comparison finds both. A subtraction borrows
+// only out of a byte that matches, so a false match can only lie above a true
+// one, and the lowest match is always true.
+func special(x uint64) uint64 {
+	quote, slash := x^0x02*ones, x^'\\'*ones
+	return ((quote - 0x21*ones) | (slash - ones)) &^ x & highs
+}
+
+// plain returns the offset of the first byte from i on that is special. It
+// looks at eight bytes at a time, and where those are the beginning of a long
+// text, as prompts are, at 32.
 func plain(b []byte, i int) int {
+	for short := min(i+32, len(b)); i+8 <= short; i += 8 {
+		if hit := special(binary.LittleEndian.Uint64(b[i:])); hit != 0 {
+			return i + bits.TrailingZeros64(hit)>>3
+		}
+	}
+	for ; i+32 <= len(b); i += 32 {
+		c := b[i : i+32 : i+32]
+		if special(binary.LittleEndian.Uint64(c))|special(binary.LittleEndian.Uint64(c[8:]))|
+			special(binary.LittleEndian.Uint64(c[16:]))|special(binary.LittleEndian.Uint64(c[24:])) != 0 {
+			break
+		}
+	}
 	for ; i+8 <= len(b); i += 8 {
-		x := binary.LittleEndian.Uint64(b[i:])
-		quote, slash := x^('"'*ones), x^('\\'*ones)
-		hit := ((quote-ones)&^quote | (slash-ones)&^slash | (x-0x20*ones)&^x) & highs
-		if hit != 0 {
+		if hit := special(binary.LittleEndian.Uint64(b[i:])); hit != 0 {
 			return i + bits.TrailingZeros64(hit)>>3
 		}
 	}
@@ -160,19 +178,18 @@ func scanLiteral(b []byte, i int, word string) (int, problem) {
 
 // scanValue reads any value that begins with b[i]. depth is the nesting it may
 // have: none for a scalar, one for a flat object.
-func scanValue(b []byte, i, depth int) (end int, k Kind, p problem) {
-	if i >= len(b) {
-		return i, 0, wantValue
+// count is how many members or elements it has.
+func scanValue(b []byte, i, depth int) (end int, k Kind, count int, p problem) {
+	if i < len(b) && (b[i] == '{' || b[i] == '[') {
+		k = KindArray
+		if b[i] == '{' {
+			k = KindObject
+		}
+		end, count, p = scanNested(b, i, depth)
+		return end, k, count, p
 	}
-	switch c := b[i]; c {
-	case '{':
-		end, p = scanNested(b, i, depth)
-		return end, KindObject, p
-	case '[':
-		end, p = scanNested(b, i, depth)
-		return end, KindArray, p
-	}
-	return scanScalar(b, i)
+	end, k, p = scanScalar(b, i)
+	return end, k, 0, p
 }
 
 // scanScalar reads a value without inside, or finds that none begins here.
@@ -239,34 +256,38 @@ func (n *nesting) pop() (brace bool) {
 	return n.braces[above>>6%len(n.braces)]>>(above&63)&1 != 0
 }
 
-// scanNested reads the object or array whose bracket is b[i].
-func scanNested(b []byte, i, depth int) (end int, p problem) {
+// scanNested reads the object or array whose bracket is b[i], and counts its
+// members or elements.
+func scanNested(b []byte, i, depth int) (end, count int, p problem) {
 	var n nesting
 	object := false // whether the innermost open bracket is a brace
 	for {
+		if n.level == 1 {
+			count++
+		}
 		opened := false
 		if i < len(b) && (b[i] == '{' || b[i] == '[') {
 			if n.level >= depth {
-				return i, tooDeep
+				return i, count, tooDeep
 			}
 			opened, object = true, b[i] == '{'
 			n.push(object)
 			i = space(b, i+1)
 		} else if i, _, p = scanScalar(b, i); p != fine {
-			return i, p
+			return i, count, p
 		}
 		if !opened || i < len(b) && b[i] == closing(object) {
 			if i, object = scanClosing(b, i, object, &n); n.level == 0 {
-				return i, fine
+				return i, count, fine
 			}
 			if i >= len(b) || b[i] != ',' {
-				return i, wantComma(object)
+				return i, count, wantComma(object)
 			}
 			i = space(b, i+1)
 		}
 		if object {
 			if _, _, i, p = scanName(b, i); p != fine {
-				return i, p
+				return i, count, p
 			}
 		}
 	}

@@ -1,9 +1,11 @@
 package jsonspan
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -121,14 +123,38 @@ func TestErrorSaysWhere(t *testing.T) {
 }
 
 func TestControlCharactersEverywhere(t *testing.T) {
-	// At each place in and after the words of eight bytes, and every byte.
-	for at := range 20 {
+	// At each place in and after the blocks of 32 and the words of eight bytes,
+	// and every byte.
+	for at := range 110 {
 		for c := range 256 {
-			text := []byte(`"` + strings.Repeat("x", 20) + `"`)
+			text := []byte(`"` + strings.Repeat("x", 110) + `"`)
 			text[1+at] = byte(c)
 			if got, want := Valid(text, 0) == nil, json.Valid(text); got != want {
 				t.Fatalf("%q: got %v, want %v", text, got, want)
 			}
+		}
+	}
+}
+
+func TestPlainFindsTheFirst(t *testing.T) {
+	// A byte that is one off a special one, or has its highest bit set, must
+	// not be taken for one, even behind a true one that lent it a bit.
+	near := []byte{'"', '\\', 0, 0x1f, 0x20, 0x21, 0x23, 0x5b, 0x5d, 0x7f, 0x80, 0xa2, 0xdc, 0xff, 'x'}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200_000 {
+		b := bytes.Repeat([]byte("x"), r.IntN(120))
+		for range r.IntN(4) {
+			if len(b) > 0 {
+				b[r.IntN(len(b))] = near[r.IntN(len(near))]
+			}
+		}
+		start := r.IntN(len(b) + 1)
+		want := start
+		for want < len(b) && b[want] != '"' && b[want] != '\\' && b[want] >= 0x20 {
+			want++
+		}
+		if got := plain(b, start); got != want {
+			t.Fatalf("%q from %d: %d, want %d", b, start, got, want)
 		}
 	}
 }

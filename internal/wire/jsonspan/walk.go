@@ -53,7 +53,7 @@ func Elements(raw []byte, v Value) Elems {
 // space before and after allowed, or else a *SyntaxError. maxDepth is that of
 // Object.
 func Valid(raw []byte, maxDepth int) error {
-	i, _, p := scanValue(raw, space(raw, 0), depthOf(maxDepth))
+	i, _, _, p := scanValue(raw, space(raw, 0), depthOf(maxDepth))
 	if p == fine {
 		if i = space(raw, i); i == len(raw) {
 			return nil
@@ -110,6 +110,7 @@ type walk struct {
 	stage stage // of the walk
 	span  Span
 	value Value
+	count int // of the value
 	err   *SyntaxError
 }
 
@@ -138,6 +139,10 @@ func within(raw []byte, v Value, k Kind, wrong problem) walk {
 
 // Value is the current member's or element's value.
 func (w *walk) Value() Value { return w.value }
+
+// Count is how many members or elements the current value has: none if it is a
+// scalar.
+func (w *walk) Count() int { return w.count }
 
 // Span is where the object or array itself lies, brackets included; it is zero
 // until Next has returned false with a nil Err. The places to insert at are
@@ -182,11 +187,11 @@ func (w *walk) step(open, shut byte, wantOpen, wantComma problem) bool {
 
 // take reads the value at hand.
 func (w *walk) take() bool {
-	end, kind, p := scanValue(w.raw, w.pos, w.depth)
+	end, kind, count, p := scanValue(w.raw, w.pos, w.depth)
 	if p != fine {
 		return w.fail(end, p)
 	}
-	w.value = Value{Span{w.pos, end}, kind}
+	w.value, w.count = Value{Span{w.pos, end}, kind}, count
 	w.pos = end
 	return true
 }

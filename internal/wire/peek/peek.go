@@ -38,7 +38,7 @@ func Body(raw []byte, f Fields) (llm.Envelope, error) {
 	r := reader{raw: raw, fields: f, env: &env}
 	m := jsonspan.Object(raw, jsonspan.DefaultDepth)
 	for m.Next() {
-		if err := r.member(m.Key(), m.Value()); err != nil {
+		if err := r.member(m.Key(), m.Value(), m.Count()); err != nil {
 			return env, err
 		}
 	}
@@ -79,7 +79,7 @@ type reader struct {
 	hasModel bool
 }
 
-func (r *reader) member(key []byte, v jsonspan.Value) error {
+func (r *reader) member(key []byte, v jsonspan.Value, count int) error {
 	if first, full := r.seen.add(key); full {
 		return fault.New(fault.Malformed, op, "The request body has more than %d fields at its top level.", maxKeys)
 	} else if !first {
@@ -95,7 +95,10 @@ func (r *reader) member(key []byte, v jsonspan.Value) error {
 			return r.streamOptions(v)
 		}
 	case r.fields.Prompt:
-		r.prompt(v)
+		r.env.PromptBytes = v.End - v.Start
+		if v.Kind == jsonspan.KindArray {
+			r.env.Messages = count
+		}
 	default:
 		for _, name := range r.fields.MaxTokens {
 			if string(key) == name {
@@ -161,16 +164,6 @@ func (r *reader) maxTokens(name string, v jsonspan.Value) error {
 		r.env.MaxTokens = n
 	}
 	return nil
-}
-
-func (r *reader) prompt(v jsonspan.Value) {
-	r.env.PromptBytes = v.End - v.Start
-	if v.Kind != jsonspan.KindArray {
-		return
-	}
-	for e := jsonspan.Elements(r.raw, v); e.Next(); {
-		r.env.Messages++
-	}
 }
 
 // printable is a key fit for an error message.
