@@ -112,6 +112,13 @@ type Principal struct {
 	// Key is the configured name of the credential, never the credential.
 	Key    string
 	Tenant string
+	// User is who uses the key, where the credential says so.
+	User string
+	// Tier names a level of service, "" for none.
+	Tier string
+	// Rate is the requests per second that the credential itself grants, 0 where
+	// it says nothing.
+	Rate float64
 }
 
 // Usage counts tokens as the dialects' own usage objects do, made comparable:

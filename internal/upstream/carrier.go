@@ -7,6 +7,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/upstream/h1"
@@ -19,15 +20,19 @@ type carrier interface {
 	CloseIdleConnections()
 }
 
-// newCarrier chooses the transport: our own client for plain HTTP, as it costs
-// half of what net/http's does; net/http for TLS, where it may speak HTTP/2,
-// and wherever a proxy is to be used.
+// newCarrier chooses the transport: our own client for HTTP/1.1, as it costs
+// half of what net/http's does and never takes bytes that a provider sent behind
+// one answer for the next one; net/http where the provider may speak HTTP/2, and
+// wherever a proxy is to be used.
 func newCarrier(key poolKey) carrier {
-	own := key.transport == transportH1 || key.transport == transportAuto && strings.HasPrefix(key.base, "http://")
-	if own && !proxied(key.base) {
+	secure := !strings.HasPrefix(key.base, "http://")
+	switch {
+	case key.transport == transportStd || proxied(key.base):
+		return newStandard(key)
+	case key.transport == transportH1 || !secure:
 		return newOwn(key)
 	}
-	return newStandard(key)
+	return &agreed{standardCarrier: newStandard(key), own: newOwn(key)}
 }
 
 // proxied is whether the environment names a proxy for this address.
@@ -88,4 +93,29 @@ func newStandard(key poolKey) standardCarrier {
 func (c standardCarrier) carry(req *http.Request, r *Reply) (*http.Response, error) {
 	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { r.Connect, r.Reused = time.Now(), i.Reused }}
 	return c.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+}
+
+// agreed is for TLS, where the provider says in the handshake which HTTP it
+// speaks: net/http's transport, until an answer shows that it is HTTP/1.1; from
+// then on our own.
+type agreed struct {
+	standardCarrier
+	own   ownCarrier
+	plain atomic.Bool // the provider does not speak HTTP/2
+}
+
+func (c *agreed) carry(req *http.Request, r *Reply) (*http.Response, error) {
+	if c.plain.Load() {
+		return c.own.carry(req, r)
+	}
+	resp, err := c.standardCarrier.carry(req, r)
+	if err == nil && resp.ProtoMajor == 1 {
+		c.plain.Store(true)
+	}
+	return resp, err
+}
+
+func (c *agreed) CloseIdleConnections() {
+	c.standardCarrier.CloseIdleConnections()
+	c.own.CloseIdleConnections()
 }

@@ -35,7 +35,7 @@ type ProviderConfig struct {
 	MaxConnections int `yaml:"max_connections"`
 	// Transport is the HTTP client towards the provider: h1, our own for
 	// HTTP/1.1; std, that of Go, which also speaks HTTP/2 and knows proxies; or
-	// auto, h1 for plain HTTP and std for TLS and proxies.
+	// auto, std for HTTP/2 and proxies and h1 for everything else.
 	Transport string `yaml:"transport"`
 	// Simulator is how the built-in model behaves, for the dialect simulator.
 	Simulator fake.Config `yaml:"simulator"`
