@@ -15,9 +15,9 @@ import (
 // to maxPercent of what is live; beyond that the default holds, so that memory
 // with thousands of open streams is what it was.
 const (
-	heapFloor      = 12 << 20
+	heapFloor      = 24 << 20
 	defaultPercent = 100
-	maxPercent     = 400
+	maxPercent     = 800
 )
 
 // tuneMemory starts the tuning, unless the operator has set GOGC. It costs a

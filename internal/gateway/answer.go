@@ -182,6 +182,7 @@ func (a *answer) whole() error {
 	case more:
 		return a.pipe(body)
 	}
+	defer stream.Free(body)
 	text := body
 	if a.encoded {
 		if text, err = inflate(body, 8*len(body)+1<<20); err != nil {

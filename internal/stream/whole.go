@@ -4,20 +4,37 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/fault"
 )
 
+// maxWhole is the largest buffer worth keeping for the next answer.
+const maxWhole = 64 << 10
+
+var wholes = sync.Pool{New: func() any { return new([]byte) }}
+
+// Free takes back what Whole has returned, when nobody looks at it any more.
+func Free(b []byte) {
+	if cap(b) <= maxWhole {
+		b = b[:0]
+		wholes.Put(&b)
+	}
+}
+
 // Whole reads a body of at most the configured size, so that it can be looked
 // at before any of it is sent. more is set where there is more than that; the
-// rest is then still in the body.
+// rest is then still in the body. What is returned may be given to Free.
 func Whole(ctx context.Context, p *Plan, body io.Reader, from Upstream, length int64) (b []byte, more bool, err error) {
-	size := int64(firstBuffer)
+	size := firstBuffer
 	if length >= 0 && length < int64(p.whole) {
-		size = length + 1 // one more, to see the end without growing
+		size = int(length) + 1 // one more, to see the end without growing
 	}
-	b = make([]byte, 0, size)
+	if b = *wholes.Get().(*[]byte); cap(b) < size {
+		b = make([]byte, 0, size+size/8) // answers of one application are of like size
+	}
+	b = b[:0:min(cap(b), max(size, p.whole))]
 	for {
 		if len(b) == cap(b) {
 			if len(b) >= p.whole {

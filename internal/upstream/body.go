@@ -13,10 +13,12 @@ import (
 // sent is the body of a request on its way.
 type sent struct {
 	io.Reader
-	raw    []byte  // the bytes, where they are in memory
-	edited *[]byte // where raw is a copy of ours
-	length int64
-	open   atomic.Int32 // readers that a transport has not closed yet
+	// front and rest are the bytes, where they are in memory: what holds edits,
+	// and what is as it came.
+	front, rest []byte
+	edited      *[]byte // where front is a copy of ours
+	length      int64
+	open        atomic.Int32 // readers that a transport has not closed yet
 }
 
 func newSent(q *Request) *sent {
@@ -36,17 +38,24 @@ func newSent(q *Request) *sent {
 		}
 		return s
 	case len(list) == 0:
-		s.raw = call.Raw
+		s.rest = call.Raw
 	default:
 		s.edit(call.Raw, list)
 	}
-	s.Reader, s.length = bytes.NewReader(s.raw), int64(len(s.raw))
+	s.Reader, s.length = s.reader(), int64(len(s.front)+len(s.rest))
 	return s
 }
 
-// Bytes is the body where it is in memory, so that a transport can send it
+func (s *sent) reader() io.Reader {
+	if len(s.front) == 0 {
+		return bytes.NewReader(s.rest)
+	}
+	return io.MultiReader(bytes.NewReader(s.front), bytes.NewReader(s.rest))
+}
+
+// Parts is the body where it is in memory, so that a transport can send it
 // without copying.
-func (s *sent) Bytes() []byte { return s.raw }
+func (s *sent) Parts() (front, rest []byte) { return s.front, s.rest }
 
 // Close is called by the transport when it has done with the body.
 func (s *sent) Close() error {
@@ -66,28 +75,29 @@ func (s *sent) recycle() bool {
 	return true
 }
 
-// edits are the buffers of bodies that were edited. A large body would else
-// cost a large allocation for the sake of one name in it.
+// edits are the buffers of what is edited in bodies.
 var edits = sync.Pool{New: func() any { return new([]byte) }}
 
 // maxPooled is the largest buffer worth keeping.
 const maxPooled = 256 << 10
 
+// edit copies the body up to behind the last edit. That is mostly the name of
+// the model, near the beginning, and what follows is most of the body.
 func (s *sent) edit(raw []byte, list []llm.Edit) {
 	s.edited = edits.Get().(*[]byte)
-	b := (*s.edited)[:0]
-	if n := len(raw) + wire.Grown(list); cap(b) < n {
-		b = make([]byte, 0, n+n/8) // bodies of one application are of like size
+	b, end := (*s.edited)[:0], list[len(list)-1].End
+	if n := end + wire.Grown(list); cap(b) < n {
+		b = make([]byte, 0, n+n/8)
 	}
-	*s.edited = wire.Apply(b, raw, list)
-	s.raw = *s.edited
+	s.front, s.rest = wire.Apply(b, raw[:end], list), raw[end:]
+	*s.edited = s.front
 }
 
 // again gives the transport the body once more, for a pooled connection that
 // turned out dead before anything was sent.
 func (s *sent) again() (io.ReadCloser, error) {
 	s.open.Add(1)
-	return resent{bytes.NewReader(s.raw), s}, nil
+	return resent{s.reader(), s}, nil
 }
 
 // resent is a body that is given to the transport once more.
@@ -96,5 +106,5 @@ type resent struct {
 	body *sent
 }
 
-func (r resent) Bytes() []byte { return r.body.raw }
-func (r resent) Close() error  { return r.body.Close() }
+func (r resent) Parts() (front, rest []byte) { return r.body.Parts() }
+func (r resent) Close() error                { return r.body.Close() }

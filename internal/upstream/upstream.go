@@ -71,7 +71,7 @@ func (p *Provider) Send(ctx context.Context, q *Request) (*Reply, error) {
 	req.Method, req.URL, req.Host, req.Header = q.Call.Method, p.address(q.Call), p.base.Host, p.header(q)
 	if r.body != nil {
 		req.Body, req.ContentLength = r.body, r.body.length
-		if r.body.raw != nil {
+		if q.Call.Rest == nil {
 			req.GetBody = r.body.again
 		}
 	}

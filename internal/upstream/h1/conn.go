@@ -202,22 +202,22 @@ func (c *conn) next() received {
 
 // write writes b and then body, together if the connection can. The number
 // counts what left this process, which with TLS is more.
-func (c *conn) write(b, body []byte) (int64, error) {
+func (c *conn) write(b []byte, body parts) (int64, error) {
 	var before int64
 	if c.wire != nil {
 		before = c.wire.written.Load()
 	}
 	if c.sock != nil {
-		return c.sock.Write(b, body, nil)
+		return c.sock.Write(b, body.a, body.b)
 	}
 	var n int64
 	var err error
-	if len(body) == 0 {
+	if body.len() == 0 {
 		var k int
 		k, err = c.nc.Write(b)
 		n = int64(k)
 	} else {
-		v := net.Buffers{b, body}
+		v := net.Buffers{b, body.a, body.b}
 		n, err = v.WriteTo(c.nc)
 	}
 	if c.wire != nil {

@@ -67,7 +67,7 @@ func (x *exchange) run(c *conn, info *Info) (*http.Response, error) {
 	x.note(info)
 	x.out.closeBody()
 	// Nothing may keep the request's bytes while the response is read.
-	x.out.bytes, x.out.getter = nil, nil
+	x.out.parts, x.out.getter = parts{}, nil
 	x.resp.Request, x.resp.TLS = x.req, c.state
 	if x.mode == noBody {
 		x.final = http.ErrBodyReadAfterClose
@@ -92,13 +92,13 @@ func (x *exchange) note(info *Info) {
 func (x *exchange) send(c *conn) error {
 	p := outBuffers.Get().(*[]byte)
 	b := x.out.appendHead((*p)[:0])
-	if x.out.streamed() || len(b)+len(x.out.bytes) > directLimit {
+	if x.out.streamed() || len(b)+x.out.parts.len() > directLimit {
 		x.up = startUpload(c, &x.out, p, b)
 		return nil
 	}
-	rest := x.out.bytes
-	if len(b)+len(rest) <= togetherLimit {
-		b, rest = append(b, rest...), nil
+	rest := x.out.parts
+	if len(b)+rest.len() <= togetherLimit {
+		b, rest = append(append(b, rest.a...), rest.b...), parts{}
 	}
 	n, err := c.write(b, rest)
 	freeOut(p, b)

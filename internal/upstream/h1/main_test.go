@@ -24,8 +24,12 @@ type memory struct {
 
 func newMemory(s string) *memory { return &memory{Reader: bytes.NewReader([]byte(s)), b: []byte(s)} }
 
-func (m *memory) Bytes() []byte { return m.b }
-func (m *memory) Close() error  { m.closes++; return nil }
+// Parts cuts the body in two, as an edited one is.
+func (m *memory) Parts() (a, b []byte) {
+	cut := len(m.b) / 3
+	return m.b[:cut:cut], m.b[cut:]
+}
+func (m *memory) Close() error { m.closes++; return nil }
 
 // newTransport makes a transport that is empty again when the test ends.
 func newTransport(t testing.TB, c Config) *Transport {

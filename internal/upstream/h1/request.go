@@ -12,16 +12,17 @@ import (
 
 // outgoing is a request that was checked, ready to be written.
 type outgoing struct {
-	key    hostKey
-	method string
-	host   string // for the Host field
-	close  bool   // the request asks that the connection be closed
-	body   io.ReadCloser
-	bytes  []byte // the body, if it is in memory
-	length int64  // of the body; -1 is unknown
-	getter func() (io.ReadCloser, error)
-	header http.Header
-	url    *url.URL
+	key      hostKey
+	method   string
+	host     string // for the Host field
+	close    bool   // the request asks that the connection be closed
+	body     io.ReadCloser
+	parts    parts // the body, if it is in memory
+	inMemory bool
+	length   int64 // of the body; -1 is unknown
+	getter   func() (io.ReadCloser, error)
+	header   http.Header
+	url      *url.URL
 }
 
 func refused(format string, args ...any) error {
@@ -91,6 +92,15 @@ func (o *outgoing) initHeader(req *http.Request) error {
 	return nil
 }
 
+// Memory is a body whose bytes are in memory, in one or two parts that follow
+// each other: it is written from there. Nothing may change them until the body
+// has been closed.
+type Memory interface{ Parts() (a, b []byte) }
+
+type parts struct{ a, b []byte }
+
+func (p parts) len() int { return len(p.a) + len(p.b) }
+
 // initBody finds out how the body is to be sent.
 func (o *outgoing) initBody(req *http.Request) error {
 	if te := req.TransferEncoding; len(te) > 1 || len(te) == 1 && te[0] != "chunked" && te[0] != "identity" {
@@ -103,12 +113,13 @@ func (o *outgoing) initBody(req *http.Request) error {
 		return nil
 	}
 	o.body, o.length = req.Body, req.ContentLength
-	if m, ok := req.Body.(interface{ Bytes() []byte }); ok {
-		if b := m.Bytes(); b != nil {
-			if o.length > 0 && o.length != int64(len(b)) {
-				return refused("ContentLength is %d, the body has %d bytes", o.length, len(b))
+	if m, ok := req.Body.(Memory); ok {
+		if a, b := m.Parts(); a != nil || b != nil {
+			n := int64(len(a) + len(b))
+			if o.length > 0 && o.length != n {
+				return refused("ContentLength is %d, the body has %d bytes", o.length, n)
 			}
-			o.bytes, o.length = b, int64(len(b))
+			o.parts, o.inMemory, o.length = parts{a, b}, true, n
 			return nil
 		}
 	}
@@ -120,7 +131,7 @@ func (o *outgoing) initBody(req *http.Request) error {
 }
 
 // streamed is whether the body has to be read to be sent.
-func (o *outgoing) streamed() bool { return o.body != nil && o.bytes == nil }
+func (o *outgoing) streamed() bool { return o.body != nil && !o.inMemory }
 
 // safe is whether the request may be sent twice (RFC 9110, section 9.2.1).
 func (o *outgoing) safe() bool {
@@ -141,7 +152,7 @@ func (o *outgoing) closeBody() {
 
 // rewind makes the body ready to be sent again, and is false if it can't be.
 func (o *outgoing) rewind(req *http.Request) bool {
-	if o.length == 0 || o.bytes != nil && o.body != nil {
+	if o.length == 0 || o.inMemory && o.body != nil {
 		return true
 	}
 	if o.getter == nil {
@@ -152,10 +163,9 @@ func (o *outgoing) rewind(req *http.Request) bool {
 		return false
 	}
 	o.body = body
-	if m, ok := body.(interface{ Bytes() []byte }); ok && o.bytes != nil {
-		o.bytes = m.Bytes()
-	} else {
-		o.bytes = nil
+	m, ok := body.(Memory)
+	if o.inMemory = ok && o.inMemory; o.inMemory {
+		o.parts.a, o.parts.b = m.Parts()
 	}
 	return true
 }

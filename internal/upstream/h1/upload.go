@@ -47,11 +47,11 @@ var errLeft = errors.New("h1: the exchange ended before its request")
 func startUpload(c *conn, o *outgoing, p *[]byte, head []byte) *upload {
 	u := &upload{done: make(chan struct{}), body: o.body}
 	o.body = nil
-	bytes, length := o.bytes, o.length
+	body, inMemory, length := o.parts, o.inMemory, o.length
 	go func() {
 		defer close(u.done)
 		defer u.caught(c)
-		u.run(c, head, bytes, length)
+		u.run(c, head, body, inMemory, length)
 		freeOut(p, head)
 	}()
 	return u
@@ -66,17 +66,17 @@ func (u *upload) caught(c *conn) {
 	}
 }
 
-func (u *upload) run(c *conn, head, bytes []byte, length int64) {
-	if bytes != nil {
-		if u.err = u.write(c, head, bytes); u.err != nil && !u.wrote.Load() {
+func (u *upload) run(c *conn, head []byte, all parts, inMemory bool, length int64) {
+	if inMemory {
+		if u.err = u.write(c, head, all); u.err != nil && !u.wrote.Load() {
 			return // it may be sent again, so its owner closes it
 		}
-	} else if u.err = u.write(c, head, nil); u.err == nil {
+	} else if u.err = u.write(c, head, parts{}); u.err == nil {
 		u.err = u.stream(c, length)
 	}
 	body := u.body
 	u.body = nil
-	if err := body.Close(); err != nil && u.err == nil && bytes == nil {
+	if err := body.Close(); err != nil && u.err == nil && !inMemory {
 		u.err, u.own = err, true
 	}
 	if u.own {
@@ -84,7 +84,7 @@ func (u *upload) run(c *conn, head, bytes []byte, length int64) {
 	}
 }
 
-func (u *upload) write(c *conn, b, rest []byte) error {
+func (u *upload) write(c *conn, b []byte, rest parts) error {
 	if u.gone.Load() {
 		return errLeft
 	}
@@ -132,7 +132,7 @@ func (u *upload) counted(c *conn, buf []byte, length int64) error {
 		n, err := u.read(buf[:min(int64(len(buf)), left)])
 		left -= int64(n)
 		if n > 0 {
-			if err := u.write(c, buf[:n], nil); err != nil {
+			if err := u.write(c, buf[:n], parts{}); err != nil {
 				return err
 			}
 		}
@@ -187,7 +187,7 @@ func (u *upload) chunked(c *conn, buf []byte) error {
 			b = append(buf[from:front+n], "\r\n"...)
 		}
 		if err == io.EOF {
-			return u.write(c, append(b, "0\r\n\r\n"...), nil)
+			return u.write(c, append(b, "0\r\n\r\n"...), parts{})
 		}
 		if n == 0 {
 			if idle++; idle > 100 {
@@ -197,7 +197,7 @@ func (u *upload) chunked(c *conn, buf []byte) error {
 			continue
 		}
 		idle = 0
-		if err := u.write(c, b, nil); err != nil {
+		if err := u.write(c, b, parts{}); err != nil {
 			return err
 		}
 	}

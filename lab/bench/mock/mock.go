@@ -15,6 +15,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -130,7 +131,7 @@ func (k *conn) exchange() error {
 		}
 	}
 	if length >= 0 {
-		_, err = k.r.Discard(length)
+		err = k.discard(length)
 	} else {
 		err = k.discardChunks()
 	}
@@ -144,6 +145,24 @@ func (k *conn) exchange() error {
 		return k.stream()
 	}
 	_, err = k.c.Write(k.server.whole)
+	return err
+}
+
+// bodies are what large requests are read into: in small parts, reading them
+// would hold up who sends.
+var bodies = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
+func (k *conn) discard(n int) error {
+	had, err := k.r.Discard(min(n, k.r.Buffered()))
+	if n -= had; n == 0 || err != nil {
+		return err
+	}
+	b := bodies.Get().(*[64 << 10]byte)
+	defer bodies.Put(b)
+	for n > 0 && err == nil {
+		had, err = k.c.Read(b[:min(n, len(b))])
+		n -= had
+	}
 	return err
 }
 
