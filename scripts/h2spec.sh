@@ -12,8 +12,6 @@ dir=$(mktemp -d)
 pids=()
 trap 'kill "${pids[@]}" 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$dir"' EXIT
 
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=localhost \
-	-addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout "$dir/key.pem" -out "$dir/cert.pem" 2>"$dir/openssl"
 go build -o "$dir/bare" ./lab/h2spec
 "$dir/bare" "$dir/cert.pem" "$dir/key.pem" >"$dir/ports" &
 pids+=($!)

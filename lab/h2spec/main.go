@@ -1,6 +1,7 @@
 // Command h2spec is the bare net/http server with which scripts/h2spec.sh
-// compares the gateway. It prints two addresses, and serves HTTP/2 on the first
-// with prior knowledge and on the second over TLS.
+// compares the gateway. It writes a certificate and its key to the two files
+// that are named, prints two ports, and serves HTTP/2 on the first with prior
+// knowledge and on the second over TLS.
 package main
 
 import (
@@ -13,6 +14,12 @@ import (
 )
 
 func main() {
+	if len(os.Args) != 3 {
+		log.Fatal("usage: h2spec CERTIFICATE KEY")
+	}
+	if err := writeCertificate(os.Args[1], os.Args[2]); err != nil {
+		log.Fatal(err)
+	}
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
