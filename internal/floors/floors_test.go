@@ -47,14 +47,16 @@ type floor struct {
 var stairs = []floor{
 	{"ground", standard, "internal/fault internal/fleet internal/llm internal/setting internal/socket"},
 	{"tools for bytes", pure, "internal/wire/formdata internal/wire/jsonspan internal/wire/sse"},
-	{"tools for calls", pure, "internal/wire internal/wire/peek"},
+	{"tools for calls", pure, "internal/wire internal/wire/peek internal/wire/tokens internal/meter internal/quota/bucket internal/quota/fixed internal/quota/gcra internal/quota/window"},
+	{"conditions", free, "internal/condition"}, // a tool but for the language's library
 	{"dialects", pure, "internal/wire/anthropic internal/wire/openai"},
 	{"lab", free, "lab/fake lab/load"},
 	{"parts of the bench", free, "lab/bench/mock lab/bench/procfs"},
 	{"bench", free, "lab/bench/compare"},
-	{"endurance", free, "lab/soak/trial"},
+	{"endurance", free, "lab/soak/trial lab/h2spec/bare"},
 	{partsOfRooms, free, ""},
-	{rooms, free, "internal/attempt internal/authn internal/edge internal/journal internal/route internal/stream internal/upstream"},
+	{rooms, free, "internal/attempt internal/authn internal/edge internal/journal internal/ledger internal/quota internal/route internal/stream internal/upstream"},
+	{"stores", free, "internal/store/postgres internal/store/sqlite"},
 	{"hallway and operators", free, "internal/admin internal/gateway"},
 	{"experiments", free, "lab/experiment"}, // they measure the rooms
 	{"parts of config", free, "internal/config/decode internal/config/source"},
@@ -80,6 +82,7 @@ var guests = map[string]string{
 	"lab/bench/procfs":          "lab/bench/compare",
 	"lab/bench/compare":         "lab/bench",
 	"lab/soak/trial":            "lab/soak",
+	"lab/h2spec/bare":           "lab/h2spec",
 	"lab/experiment":            "internal/cli",
 	"internal/gateway":          "internal/app",
 	"internal/admin":            "internal/app internal/config",
