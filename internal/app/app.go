@@ -19,12 +19,14 @@ import (
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/admin"
+	"github.com/headgate-ai/headgate/internal/authn"
 	"github.com/headgate-ai/headgate/internal/config"
 	"github.com/headgate-ai/headgate/internal/config/decode"
 	"github.com/headgate-ai/headgate/internal/config/source"
 	"github.com/headgate-ai/headgate/internal/fault"
 	"github.com/headgate-ai/headgate/internal/gateway"
 	"github.com/headgate-ai/headgate/internal/journal"
+	"github.com/headgate-ai/headgate/internal/quota"
 	"github.com/headgate-ai/headgate/internal/upstream"
 )
 
@@ -91,14 +93,21 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.log = a.journal.Logger()
-	a.gateway = &gateway.Gateway{Upstream: upstream.New(), Journal: a.journal}
+	a.gateway = &gateway.Gateway{Authn: authn.New(), Quota: quota.New(), Upstream: upstream.New(), Journal: a.journal}
+	if a.gateway.Ledger, err = a.openLedger(ctx, loaded.LedgerConfig()); err != nil {
+		return nil, err
+	}
 	if mistakes := a.apply(loaded); len(mistakes) > 0 {
 		return nil, mistakes
+	}
+	if err = a.restore(ctx); err != nil {
+		return nil, err
 	}
 	if err = a.listen(loaded.File); err != nil {
 		return nil, err
 	}
 	debug.FreeOSMemory() // what decoding the configuration took is not needed again
+	dropStartPages()
 	return a, nil
 }
 
@@ -164,10 +173,11 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	a.backgroundDone = stop
-	a.started.Add(3)
+	a.started.Add(4)
 	go serve(a.api, a.apiL, "api")
 	go serve(a.admin, a.adminL, "admin")
 	go a.watch(background)
+	go a.sweep(background)
 	a.serving.Store(true)
 	a.log.Info("serving", "api", a.API(), "admin", a.Admin(), "config", a.state.Load().running.Document.Name, "hash", a.state.Load().running.Document.Version)
 	var err error
@@ -219,6 +229,8 @@ func (a *App) close(ctx context.Context) {
 	a.sims.close()
 	if a.gateway != nil {
 		a.gateway.Upstream.Close()
+		a.gateway.Authn.Close()
+		a.closeLedger(ctx)
 	}
 	if a.end != nil {
 		a.end(nil)

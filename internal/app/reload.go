@@ -30,6 +30,7 @@ func (a *App) apply(l *config.Loaded) decode.Mistakes {
 	a.adminToken.Store(&token)
 	a.certificate.Store(cert)
 	a.gateway.Adopt(snap)
+	a.gateway.Authn.Adopt(&snap.Authn)
 	a.gateway.Upstream.Keep(&snap.Upstream)
 	a.sims.keep(l.Providers)
 	a.state.Store(&state{running: l, at: time.Now()})
@@ -47,6 +48,8 @@ func (a *App) compile(l *config.Loaded, p *setting.Problems) (*gateway.Snapshot,
 	}
 	var secrets, more []string
 	snap.Authn, secrets = l.AuthnConfig().Compile(p)
+	snap.Quota = a.gateway.Quota.Compile(l.QuotaConfig(), p)
+	snap.Prices = l.Prices.Compile()
 	snap.Upstream, more = a.gateway.Upstream.Compile(providers, p)
 	snap.Route = l.RouteConfig().Compile()
 	if snap.Journal, err = l.Journal.Compile(); err != nil {

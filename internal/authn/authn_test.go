@@ -29,7 +29,8 @@ func TestIdentify(t *testing.T) {
 		{Name: "some", Tenant: "team", Secret: setting.NewSecret("literal:sk-some"), Models: []string{"gpt-*", "chat"}, Scopes: []string{"chat.write"}, Expires: expiry},
 		{Name: "none", Secret: setting.NewSecret("literal:sk-none"), Models: []string{}},
 	}})
-	var room authn.Room
+	room := authn.New()
+	defer room.Close()
 	before := expiry.Add(-time.Nanosecond)
 	g, err := room.Identify(&p, "sk-all", false, llm.Embeddings, before)
 	if err != nil || g.Key != "all" || g.Tenant != "all" || !g.MayUse("anything/at:all") {
@@ -76,16 +77,42 @@ func TestScopeOf(t *testing.T) {
 
 func TestMistakes(t *testing.T) {
 	secret := setting.NewSecret
+	key := []authn.KeyConfig{{Name: "a", Secret: secret("literal:1111")}}
+	hmac := secret("literal:1111-this-is-a-secret-of-enough-length")
 	for want, c := range map[string]authn.Config{
-		"no one could call":         {},
-		"not a way to authenticate": {Auth: "maybe"},
-		"is already the name":       {Keys: []authn.KeyConfig{{Name: "a", Secret: secret("literal:1111")}, {Name: "a", Secret: secret("literal:2222")}}},
-		"unknown scope":             {Keys: []authn.KeyConfig{{Name: "a", Secret: secret("literal:1111"), Scopes: []string{"chat:read"}}}},
-		"is missing":                {Keys: []authn.KeyConfig{{Name: "a"}}},
-		"is not a name":             {Keys: []authn.KeyConfig{{Name: "A b", Secret: secret("literal:1111")}}},
-		"same secret":               {Keys: []authn.KeyConfig{{Name: "a", Secret: secret("literal:1111")}, {Name: "b", Secret: secret("literal:1111")}}},
-		"needs at least":            {Keys: []authn.KeyConfig{{Name: "a", Secret: secret("literal:1")}}},
-		"is not set":                {Keys: []authn.KeyConfig{{Name: "a", Secret: secret("env:HEADGATE_SURELY_NOT_SET")}}},
+		"no one could call":                  {},
+		"not a way to authenticate":          {Auth: "maybe"},
+		"is already the name":                {Keys: []authn.KeyConfig{{Name: "a", Secret: secret("literal:1111")}, {Name: "a", Secret: secret("literal:2222")}}},
+		"unknown scope":                      {Keys: []authn.KeyConfig{{Name: "a", Secret: secret("literal:1111"), Scopes: []string{"chat:read"}}}},
+		"is missing":                         {Keys: []authn.KeyConfig{{Name: "a"}}},
+		"is not a name":                      {Keys: []authn.KeyConfig{{Name: "A b", Secret: secret("literal:1111")}}},
+		"same secret":                        {Keys: []authn.KeyConfig{{Name: "a", Secret: secret("literal:1111")}, {Name: "b", Secret: secret("literal:1111")}}},
+		"needs at least":                     {Keys: []authn.KeyConfig{{Name: "a", Secret: secret("literal:1")}}},
+		"not a priority class":               {Keys: []authn.KeyConfig{{Name: "a", Secret: secret("literal:1111"), Class: "P3"}}},
+		"there is no tier \"gold\", nor any": {Keys: []authn.KeyConfig{{Name: "a", Secret: secret("literal:1111"), Tier: "gold"}}},
+		"known tiers are gold, silver":       {Keys: []authn.KeyConfig{{Name: "a", Secret: secret("literal:1111"), Tier: "gld"}}, Tiers: map[string]authn.TierConfig{"silver": {}, "gold": {}}},
+		"known roles are user":               {Keys: []authn.KeyConfig{{Name: "a", Secret: secret("literal:1111"), Roles: []string{"usr"}}}, Access: authn.AccessConfig{Roles: map[string][]string{"user": {"*"}}}},
+		"is not a share":                     {Keys: key, Tiers: map[string]authn.TierConfig{"gold": {Weight: -1}}},
+		"is less than none":                  {Keys: key, Tiers: map[string]authn.TierConfig{"gold": {Concurrent: -1}}},
+		"unknown scope \"write\"":            {Keys: key, Access: authn.AccessConfig{Roles: map[string][]string{"user": {"write"}}}},
+		"did you mean \"request.model\"":     {Keys: key, Access: authn.AccessConfig{Conditions: []authn.ConditionConfig{{Name: "c", When: `request.modle == "x"`, Require: "true"}}}},
+		"\"Local\" is not a time zone":       {Keys: key, Access: authn.AccessConfig{TimeZone: "Local"}},
+		"a condition is true or false":       {Keys: key, Access: authn.AccessConfig{Conditions: []authn.ConditionConfig{{Name: "c", Require: "model"}}}},
+		"what must be true":                  {Keys: key, Access: authn.AccessConfig{Conditions: []authn.ConditionConfig{{Name: "c"}}}},
+		"name of access.conditions[0]":       {Keys: key, Access: authn.AccessConfig{Conditions: []authn.ConditionConfig{{Name: "c", Require: "true"}, {Name: "c", Require: "true"}}}},
+		"the iss claim":                      {JWT: []authn.JWTConfig{{Audience: "a", Secret: hmac}}},
+		"the aud claim":                      {JWT: []authn.JWTConfig{{Issuer: "i", Secret: hmac}}},
+		"or a secret for HMAC":               {JWT: []authn.JWTConfig{{Issuer: "i", Audience: "a"}}},
+		"plain http:// is for loopback":      {JWT: []authn.JWTConfig{{Issuer: "i", Audience: "a", Keys: "http://issuer.example/jwks"}}},
+		"HS256 needs a secret":               {JWT: []authn.JWTConfig{{Issuer: "i", Audience: "a", Keys: "https://issuer.example/jwks", Algorithms: []string{"HS256"}}}},
+		"RS256 needs keys":                   {JWT: []authn.JWTConfig{{Issuer: "i", Audience: "a", Secret: hmac, Algorithms: []string{"RS256"}}}},
+		"\"none\" is not an algorithm":       {JWT: []authn.JWTConfig{{Issuer: "i", Audience: "a", Secret: hmac, Algorithms: []string{"none"}}}},
+		"at least 32":                        {JWT: []authn.JWTConfig{{Issuer: "i", Audience: "a", Secret: secret("literal:1111-short")}}},
+		"cannot read the key set":            {JWT: []authn.JWTConfig{{Issuer: "i", Audience: "a", Keys: "file:testdata/none.json"}}},
+		"is not between 0s and 5m0s":         {JWT: []authn.JWTConfig{{Issuer: "i", Audience: "a", Secret: hmac, Leeway: setting.Duration(time.Hour)}}},
+		"is already the issuer of jwt[0]":    {JWT: []authn.JWTConfig{{Issuer: "i", Audience: "a", Secret: hmac}, {Name: "two", Issuer: "i", Audience: "b", Secret: hmac}}},
+		"is already the name of jwt[0]":      {JWT: []authn.JWTConfig{{Issuer: "i", Audience: "a", Secret: hmac}, {Issuer: "j", Audience: "b", Secret: hmac}}},
+		"is not set":                         {Keys: []authn.KeyConfig{{Name: "a", Secret: secret("env:HEADGATE_SURELY_NOT_SET")}}},
 	} {
 		var p setting.Problems
 		c.Validate(&p)

@@ -14,6 +14,9 @@ import (
 	"github.com/headgate-ai/headgate/internal/config/source"
 	"github.com/headgate-ai/headgate/internal/edge"
 	"github.com/headgate-ai/headgate/internal/journal"
+	"github.com/headgate-ai/headgate/internal/ledger"
+	"github.com/headgate-ai/headgate/internal/meter"
+	"github.com/headgate-ai/headgate/internal/quota"
 	"github.com/headgate-ai/headgate/internal/route"
 	"github.com/headgate-ai/headgate/internal/setting"
 	"github.com/headgate-ai/headgate/internal/stream"
@@ -31,8 +34,21 @@ type File struct {
 	Providers []upstream.ProviderConfig `yaml:"providers"`
 	// Models are the models that clients may call.
 	Models []route.ModelConfig `yaml:"models"`
+	// Tiers are levels of service, which keys and tokens name.
+	Tiers map[string]authn.TierConfig `yaml:"tiers"`
 	// Keys are the API keys that clients call with.
 	Keys []authn.KeyConfig `yaml:"keys"`
+	// JWT are the issuers whose tokens are taken beside keys.
+	JWT []authn.JWTConfig `yaml:"jwt"`
+	// Access is what roles may do, and the conditions that calls must meet.
+	Access authn.AccessConfig `yaml:"access"`
+	// Prices are what tokens cost, in dollars a million; the first that fits
+	// counts.
+	Prices meter.Config `yaml:"prices"`
+	// Quota is how much calls may use.
+	Quota quota.Config `yaml:"quota"`
+	// Ledger is where what calls have used and cost is kept for good.
+	Ledger ledger.Config `yaml:"ledger"`
 	// Stream is how answers travel to clients.
 	Stream stream.Config `yaml:"stream"`
 	// Journal is what is logged, kept and traced of requests.
@@ -52,6 +68,7 @@ func Default() *File {
 	return &File{
 		Server:  Server{API: edge.Default(), Admin: admin.Default()},
 		Auth:    "keys",
+		Ledger:  ledger.Default(),
 		Stream:  stream.Default(),
 		Journal: journal.Default(),
 	}
@@ -128,12 +145,53 @@ func (f *File) Validate(p *setting.Problems) {
 		p.Add("providers", "there are none; add one, such as {name: openai, dialect: openai, base_url: https://api.openai.com/v1}")
 	}
 	f.RouteConfig().Validate(p)
+	f.Prices.Validate("prices", p)
+	f.QuotaConfig().Validate("quota", p)
+	f.checkMoney(p)
+	f.LedgerConfig().Validate("ledger", p)
 	f.Stream.Validate("stream", p)
 	f.Journal.Validate("journal", p)
 }
 
 // AuthnConfig is what the room authn needs of the file.
-func (f *File) AuthnConfig() *authn.Config { return &authn.Config{Auth: f.Auth, Keys: f.Keys} }
+func (f *File) AuthnConfig() *authn.Config {
+	return &authn.Config{Auth: f.Auth, Keys: f.Keys, Tiers: f.Tiers, JWT: f.JWT, Access: f.Access}
+}
+
+// QuotaConfig is what the room quota needs of the file.
+func (f *File) QuotaConfig() *quota.Config {
+	c := f.Quota
+	c.Tiers = map[string]int64{}
+	for name, t := range f.Tiers {
+		if t.Concurrent > 0 {
+			c.Tiers[name] = int64(t.Concurrent)
+		}
+	}
+	return &c
+}
+
+// LedgerConfig is what the room ledger needs of the file. Where no kind is
+// named, there is a ledger if there is something to reckon with: prices or
+// budgets.
+func (f *File) LedgerConfig() *ledger.Config {
+	c := f.Ledger
+	if c.Kind == "" {
+		c.Kind = ledger.KindNone
+		if len(f.Prices) > 0 || len(f.Quota.Budgets) > 0 {
+			c.Kind = ledger.KindSQLite
+		}
+	}
+	return &c
+}
+
+// checkMoney notes budgets of money that nothing would be charged to.
+func (f *File) checkMoney(p *setting.Problems) {
+	for i, b := range f.Quota.Budgets {
+		if b.Limit.USD > 0 && len(f.Prices) == 0 {
+			p.Add(setting.Index("quota.budgets", i)+".limit.usd", "there are no prices, so that nothing would cost anything; add prices, such as {model: \"*\", input: 1, output: 2}")
+		}
+	}
+}
 
 // RouteConfig is what the room route needs of the file.
 func (f *File) RouteConfig() *route.Config {
@@ -160,6 +218,11 @@ func (f *File) SecretFiles() (files []string) {
 	for _, k := range f.Keys {
 		add(k.Secret.File())
 	}
+	for i := range f.JWT {
+		add(f.JWT[i].Secret.File())
+		add(f.JWT[i].File())
+	}
+	add(f.Ledger.URL.File())
 	add(f.Server.Admin.Token.File())
 	add(f.Server.API.TLS.TicketKeys.File())
 	add(f.Server.API.TLS.Cert)

@@ -40,6 +40,23 @@ func (x *Exchange) Credential() Credential {
 	return Credential{}
 }
 
+// Query is a parameter of the request's query, "" if it is not there.
+func (x *Exchange) Query(name string) string {
+	if x.r.URL.RawQuery == "" {
+		return ""
+	}
+	return x.r.URL.Query().Get(name)
+}
+
+// Region is where the request comes from, as a trusted proxy says; "" where
+// none does.
+func (x *Exchange) Region() string {
+	if v := x.r.Header.Get("X-Headgate-Region"); v != "" && x.Trusted() {
+		return v
+	}
+	return ""
+}
+
 // Client is the address of the client: the peer's, or where the peer is a
 // trusted proxy, the last address that a trusted one did not add.
 func (x *Exchange) Client() string {

@@ -50,6 +50,7 @@ var routes = []Route{
 	{"POST", "/v1/audio/translations", llm.OpenAI, llm.Transcriptions, "/audio/translations", FormBody, "Translate audio into English text.", false},
 	{"GET", "/v1/models", llm.OpenAI, llm.ListModels, "/models", NoBody, "List the models that the key may use.", false},
 	{"GET", "/v1/models/{id}", llm.OpenAI, llm.GetModel, "/models/", NoBody, "Describe one model that the key may use.", false},
+	{"GET", "/v1/status/rate-limit", llm.OpenAI, llm.LimitStatus, "", NoBody, "Tell how the key stands against its limits; takes nothing of them.", false},
 	{"POST", "/v1/messages", llm.Anthropic, llm.Chat, "/v1/messages", JSONBody, "Create a message.", true},
 	{"POST", "/v1/messages/count_tokens", llm.Anthropic, llm.CountTokens, "/v1/messages/count_tokens", JSONBody, "Count the tokens of a message.", false},
 }

@@ -56,7 +56,8 @@ var stairs = []floor{
 	{"endurance", free, "lab/soak/trial lab/h2spec/bare"},
 	{partsOfRooms, free, ""},
 	{rooms, free, "internal/attempt internal/authn internal/edge internal/journal internal/ledger internal/quota internal/route internal/stream internal/upstream"},
-	{"stores", free, "internal/store/postgres internal/store/sqlite"},
+	{"parts of stores", free, "internal/store/ledgersql"},
+	{"stores", free, "internal/store/postgres internal/store/sqlite internal/authn/keyfile internal/ledger/ledgertest"},
 	{"hallway and operators", free, "internal/admin internal/gateway"},
 	{"experiments", free, "lab/experiment"}, // they measure the rooms
 	{"parts of config", free, "internal/config/decode internal/config/source"},

@@ -30,6 +30,7 @@ type answer struct {
 	x       *edge.Exchange
 	rec     *journal.Record
 	call    *llm.Call
+	acct    *account
 	reply   *upstream.Reply
 	out     wire.Outbound
 
@@ -146,6 +147,8 @@ func (a *answer) events() error {
 		Body: a.reply.Body, From: a.reply, To: a.x, In: a.x.Inbound, Out: a.out, Op: a.call.Op, Tap: a.out.Tap(a.call.Op),
 		HideUsage: !a.call.IncludeUsage, Idle: a.reply.Provider.Idle(), Leaks: a.reply.Provider.Leaks,
 		OnFirst: func(now time.Time) { a.rec.Mark(journal.FirstToken, now) },
+		OnEnd:   func(u llm.Usage) { a.acct.settle(a.usage(u), nil) },
+		Stop:    a.acct.spent(),
 	})
 	a.rec.Mark(journal.Relay, time.Now())
 	a.rec.Stream, a.rec.Usage, a.rec.FinishReason = true, a.usage(receipt.Usage), receipt.FinishReason
@@ -167,7 +170,7 @@ var noCache, noBuffering = []string{"no-cache"}, []string{"no"}
 // usage puts an estimate of the prompt where the provider never reported any.
 func (a *answer) usage(u llm.Usage) llm.Usage {
 	if u.Estimated && u.Input == 0 {
-		u.Input = int64(a.call.PromptBytes+3) / 4
+		u.Input = a.acct.prompt()
 	}
 	return u
 }
@@ -194,6 +197,8 @@ func (a *answer) whole() error {
 	if read.Fault != nil {
 		return a.clean(read.Fault)
 	}
+	a.rec.Usage = a.acct.billed(read.Usage, text)
+	a.acct.settle(a.rec.Usage, nil)
 	a.x.Answer(a.reply.StatusCode, edge.Buffered, func(h http.Header) {
 		a.head(h)
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}

@@ -16,7 +16,9 @@ import (
 	"github.com/headgate-ai/headgate/internal/fault"
 	"github.com/headgate-ai/headgate/internal/fleet"
 	"github.com/headgate-ai/headgate/internal/journal"
+	"github.com/headgate-ai/headgate/internal/ledger"
 	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/internal/quota"
 	"github.com/headgate-ai/headgate/internal/route"
 	"github.com/headgate-ai/headgate/internal/upstream"
 )
@@ -26,9 +28,12 @@ import (
 type Gateway struct {
 	snapshot atomic.Pointer[Snapshot]
 
-	Authn    authn.Room
+	Authn    *authn.Room
+	Quota    *quota.Room
 	Upstream *upstream.Room
 	Journal  *journal.Room
+	// Ledger is nil where none is kept.
+	Ledger *ledger.Room
 }
 
 // Adopt makes s the plan of requests that have not begun yet.
@@ -56,7 +61,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // room is given what it needs and returns a receipt, and no room calls another.
 // A receipt that holds something is given back by the defer below it, after the
 // last byte, because the response is copied inside this frame.
-func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, rec *journal.Record) error {
+func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, rec *journal.Record) (err error) {
 	// Who asks comes before what is asked: an unknown client costs no body.
 	cred := x.Credential()
 	who, err := g.Authn.Identify(&snap.Authn, cred.Secret, cred.Basic, x.Route.Op, rec.Start)
@@ -77,20 +82,34 @@ func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, r
 	}
 
 	if x.Route.Body == edge.NoBody {
-		return models(snap, x, who, call)
+		return g.look(snap, x, who, call, rec.Start)
 	}
 	if !who.MayUse(call.Model) {
 		return notAllowed(call)
 	}
+	asked := facts(snap, x, who, call, rec.Start)
+	if err = authorize(snap, who, asked); err != nil {
+		return err
+	}
 
+	// Route is a pure function and comes before quota: a model that does not
+	// exist costs nothing, and limits may go by who will answer.
 	choice, err := route.Order(&snap.Route, call.Model, rand.Uint64())
 	if rec.Mark(journal.Route, time.Now()); err != nil {
 		return err
 	}
 	rec.Model = choice.Model
 
+	acct, err := g.reserve(snap, x, rec, who, call, &choice, asked)
+	if rec.Mark(journal.Reserve, time.Now()); err != nil {
+		return err
+	}
+	defer func() { acct.settle(rec.Usage, err) }()
+
 	got, err := attempt.Do(ctx, choice.Legs, func(ctx context.Context, leg fleet.Leg) (*upstream.Reply, bool, error) {
-		return g.send(ctx, snap, x, rec, call, leg)
+		reply, again, err := g.send(ctx, snap, x, rec, call, leg)
+		acct.tried(leg, !again)
+		return reply, again, err
 	})
 	rec.Provider, rec.Target, rec.Attempts = got.Leg.Provider, got.Leg.Target(), got.Attempts
 	if err != nil {
@@ -98,7 +117,7 @@ func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, r
 	}
 	defer release(x, got.Reply)
 
-	a := answer{ctx: ctx, snap: snap, journal: g.Journal, x: x, rec: rec, call: call, reply: got.Reply, out: outboundOf(call.Dialect)}
+	a := answer{ctx: ctx, snap: snap, journal: g.Journal, x: x, rec: rec, call: call, acct: acct, reply: got.Reply, out: outboundOf(call.Dialect)}
 	return a.carry()
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/headgate-ai/headgate/internal/gateway"
 	"github.com/headgate-ai/headgate/internal/journal"
 	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/internal/quota"
 	"github.com/headgate-ai/headgate/internal/route"
 	"github.com/headgate-ai/headgate/internal/setting"
 	"github.com/headgate-ai/headgate/internal/stream"
@@ -98,7 +99,7 @@ func build(t testing.TB, base string) *gateway.Gateway {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { j.Shutdown(context.Background()) })
-	g := &gateway.Gateway{Upstream: upstream.New(), Journal: j}
+	g := &gateway.Gateway{Authn: authn.New(), Quota: quota.New(), Upstream: upstream.New(), Journal: j}
 	t.Cleanup(g.Upstream.Close)
 	var p setting.Problems
 	pc := upstream.ProviderConfig{}

@@ -4,6 +4,8 @@ import (
 	"github.com/headgate-ai/headgate/internal/authn"
 	"github.com/headgate-ai/headgate/internal/edge"
 	"github.com/headgate-ai/headgate/internal/journal"
+	"github.com/headgate-ai/headgate/internal/meter"
+	"github.com/headgate-ai/headgate/internal/quota"
 	"github.com/headgate-ai/headgate/internal/route"
 	"github.com/headgate-ai/headgate/internal/stream"
 	"github.com/headgate-ai/headgate/internal/upstream"
@@ -14,6 +16,8 @@ import (
 type Snapshot struct {
 	Edge     edge.Plan
 	Authn    authn.Plan
+	Quota    quota.Plan
+	Prices   meter.Table
 	Route    route.Plan
 	Upstream upstream.Plan
 	Stream   stream.Plan

@@ -78,6 +78,9 @@ func (l *line) result(p *Plan, r *Record) {
 	l.num("input_tokens", r.Usage.Input)
 	l.num("cached_tokens", r.Usage.Cached)
 	l.num("output_tokens", r.Usage.Output)
+	if r.Cost != 0 {
+		l.num("cost_nano_usd", int64(r.Cost))
+	}
 	l.num("reasoning_tokens", r.Usage.Reasoning)
 	l.bool("estimated", r.Usage.Estimated)
 	l.str("finish_reason", r.FinishReason)

@@ -137,16 +137,16 @@ func TestAccessLine(t *testing.T) {
 	}
 	m := parse(t, lines[0])
 	for k, want := range map[string]any{
-		"time": "2026-10-09T08:07:06.060Z", "level": "INFO", "msg": "request", "service_name": "headgate",
+		"time": "2026-10-09T08:07:06.071Z", "level": "INFO", "msg": "request", "service_name": "headgate",
 		"request_id": "req-1", "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "tenant": "acme", "key": "narrow",
 		"model": "gpt-*", "target": "openai/gpt-4o-mini", "stream": true, "status": 200.0, "outcome": "ok",
-		"input_tokens": 20.0, "output_tokens": 11.0, "gap_p95_us": 9000.0, "elapsed_us": 55000.0, "finish_reason": "stop",
+		"input_tokens": 20.0, "output_tokens": 11.0, "gap_p95_us": 9000.0, "elapsed_us": 66000.0, "finish_reason": "stop",
 	} {
 		if m[k] != want {
 			t.Errorf("%s = %v, want %v", k, m[k], want)
 		}
 	}
-	if s := m["stages_us"].(map[string]any); s["relay"] != 9000.0 || len(s) != int(Stages) {
+	if s := m["stages_us"].(map[string]any); s["relay"] != 10000.0 || len(s) != int(Stages) {
 		t.Errorf("stages: %v", s)
 	}
 	m = parse(t, lines[1])
@@ -166,7 +166,7 @@ func TestTextFormat(t *testing.T) {
 	j.Logger().Info("two words", "a", "b c", "n", 1)
 	closed(t, j)
 	lines := out.lines()
-	if len(lines) != 2 || !strings.Contains(lines[0], ` status=200 `) || !strings.Contains(lines[0], " stages_us.relay=9000 ") {
+	if len(lines) != 2 || !strings.Contains(lines[0], ` status=200 `) || !strings.Contains(lines[0], " stages_us.relay=10000 ") {
 		t.Errorf("%q", lines)
 	}
 	if !strings.Contains(lines[1], `INFO "two words" service_name=headgate request_id=""`) || !strings.HasSuffix(lines[1], `a="b c" n=1`) {

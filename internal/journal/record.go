@@ -22,6 +22,7 @@ const (
 	Decode                  // scanning the body
 	Identify                // checking the credential
 	Route                   // choosing the legs
+	Reserve                 // reserving of limits and budgets
 	Prepare                 // building the upstream request
 	Connect                 // getting a connection to the upstream, dialled or pooled
 	FirstByte               // from the connection to the upstream's response head
@@ -31,7 +32,7 @@ const (
 	Stages                  // their number
 )
 
-var stageNames = [Stages]string{"receive", "decode", "identify", "route", "prepare", "connect", "first_byte", "first_token", "relay", "finish"}
+var stageNames = [Stages]string{"receive", "decode", "identify", "route", "reserve", "prepare", "connect", "first_byte", "first_token", "relay", "finish"}
 
 // String names the stage in records, metrics and Server-Timing.
 func (s Stage) String() string { return stageNames[s] }
@@ -39,7 +40,7 @@ func (s Stage) String() string { return stageNames[s] }
 // Own is whether the stage is the gateway's own work, as opposed to waiting for
 // the client or the upstream.
 func (s Stage) Own() bool {
-	return s == Decode || s == Identify || s == Route || s == Prepare || s == Finish
+	return s == Decode || s == Identify || s == Route || s == Reserve || s == Prepare || s == Finish
 }
 
 // Outcome is how a request ended.
@@ -108,6 +109,7 @@ type Record struct {
 	BytesIn, BytesOut int64
 	Events            int
 	Usage             llm.Usage
+	Cost              llm.Money // what the usage costs by the price table
 	FinishReason      string
 	Gaps              Gaps
 	BackPressure      time.Duration // time spent waiting for the client to read

@@ -170,7 +170,7 @@ func (s *series) observe(r *Record) {
 func (s *series) observeGenAI(r *Record, used llm.Usage, elapsed float64) {
 	s.serverDuration.Observe(elapsed)
 	if s.clientDuration != nil {
-		s.clientDuration.Observe(seconds(r.Offset(Relay) - r.Offset(Route)))
+		s.clientDuration.Observe(seconds(r.Offset(Relay) - r.Offset(Reserve)))
 	}
 	if used.Input > 0 {
 		s.usageIn.Observe(float64(used.Input))

@@ -54,7 +54,7 @@ func (t *tracer) spans(p *Plan, r *Record) []span {
 	}
 	s := &r.StageTime
 	if s[Decode]+s[Identify]+s[Route] > 0 {
-		add(spanAdmission, mintSpan(), r.Offset(Receive), r.Offset(Route))
+		add(spanAdmission, mintSpan(), r.Offset(Receive), r.Offset(Reserve))
 	}
 	if r.called() {
 		add(spanUpstream, r.UpstreamSpan, r.Offset(Prepare), r.Offset(Relay))

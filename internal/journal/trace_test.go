@@ -74,10 +74,10 @@ func TestSpanTree(t *testing.T) {
 	j.Begin(p, r, callers)
 	finish(j, p, r)
 	closed(t, j)
-	want := `00f067aa0ba902b7 > llm.request server 0-55
-llm.request > admission internal 1-10
-llm.request > upstream client 15-45
-llm.request > llm.completion internal 36-45 [llm.token.usage]
+	want := `00f067aa0ba902b7 > llm.request server 0-66
+llm.request > admission internal 1-15
+llm.request > upstream client 21-55
+llm.request > llm.completion internal 45-55 [llm.token.usage]
 `
 	if got := tree(out.spans); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
@@ -127,9 +127,9 @@ func TestErrorsAreTracedWhateverWasDrawn(t *testing.T) {
 		finish(j, p, r)
 	}
 	closed(t, j)
-	if got, want := tree(out.spans), `0000000000000000 > llm.request server 0-55
-llm.request > admission internal 1-10
-llm.request > upstream client 15-28
+	if got, want := tree(out.spans), `0000000000000000 > llm.request server 0-66
+llm.request > admission internal 1-15
+llm.request > upstream client 21-36
 `; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}

@@ -5,6 +5,7 @@ package llm
 
 import (
 	"io"
+	"math"
 	"net/http"
 )
 
@@ -42,6 +43,7 @@ const (
 	CountTokens    Operation = "count_tokens"
 	ListModels     Operation = "models.list"
 	GetModel       Operation = "models.get"
+	LimitStatus    Operation = "limits.get"
 )
 
 // Span is a half-open range of bytes within a call's Raw body.
@@ -74,12 +76,29 @@ type Envelope struct {
 	StreamOptionsAt Span
 	// IncludeUsageAt is the value of "stream_options.include_usage" in Raw.
 	IncludeUsageAt Span
-	// MaxTokens is the client's bound on output tokens, 0 when it set none.
+	// MaxTokens is the client's bound on the output tokens of one answer, 0 when
+	// it set none.
 	MaxTokens int64
+	// MaxTokensAt are the values of the fields that bound the output in Raw.
+	MaxTokensAt [2]Span
+	// Choices is how many answers the client asked for at once, 0 when it did
+	// not say.
+	Choices int64
 	// Messages is the number of conversation turns, 0 where that has no meaning.
 	Messages int
-	// PromptBytes is the size of the value that holds the prompt.
-	PromptBytes int
+	// PromptAt is the value that holds the prompt in Raw; empty when the field
+	// is absent.
+	PromptAt Span
+}
+
+// MaxOutput is the client's bound on all output tokens of the call, 0 when it
+// set none.
+func (e *Envelope) MaxOutput() int64 {
+	n := max(1, e.Choices)
+	if e.MaxTokens > math.MaxInt32 || n > math.MaxInt32 {
+		return math.MaxInt32
+	}
+	return e.MaxTokens * n
 }
 
 // Call is one request as the gateway understands it. Raw is exactly what the

@@ -55,6 +55,9 @@ type Events struct {
 	Leaks func([]byte) bool
 	// OnFirst is called once, at the first content.
 	OnFirst func(time.Time)
+	// OnEnd is called at most once, when the stream has ended as it should and
+	// before its last events are written, with the usage of all of it.
+	OnEnd func(llm.Usage)
 	// Stop is asked after every content event that is not the last one anyway;
 	// when it is true, the stream ends there, as a provider ends it whose model
 	// has reached the bound on its output, and the provider is cancelled. nil
@@ -141,6 +144,9 @@ func (c *copier) run() error {
 		if err := c.events(time.Now()); err != nil {
 			return err
 		}
+		if c.ended {
+			c.ending()
+		}
 		if err := c.send(false); err != nil {
 			return err
 		}
@@ -158,6 +164,14 @@ func (c *copier) run() error {
 		if err != nil {
 			return c.end(err)
 		}
+	}
+}
+
+// ending tells the usage before the last events are written.
+func (c *copier) ending() {
+	if c.OnEnd != nil && c.failed == nil {
+		c.OnEnd(c.Tap.Usage())
+		c.OnEnd = nil
 	}
 }
 
@@ -320,6 +334,7 @@ func (c *copier) end(err error) error {
 		return c.tail(now)
 	}
 	if c.ended {
+		c.ending()
 		if serr := c.send(false); serr != nil {
 			return serr
 		}
@@ -346,6 +361,7 @@ func (c *copier) tail(now time.Time) error {
 		}
 		return c.broken(&fault.Error{Kind: fault.UpstreamTruncated, Op: "stream.Copy"})
 	}
+	c.ending()
 	if err := c.send(c.ended || c.Out.StreamEnd(c.Op) == ""); err != nil {
 		return err
 	}

@@ -26,8 +26,8 @@ func (Dialect) Dialect() llm.Dialect { return llm.OpenAI }
 // fields are the request fields of each operation that the gateway reads. The
 // default models are those of the API reference.
 var fields = map[llm.Operation]peek.Fields{
-	llm.Chat:        {MaxTokens: []string{"max_tokens", "max_completion_tokens"}, Prompt: "messages", StreamOptions: true},
-	llm.Completion:  {MaxTokens: []string{"max_tokens"}, Prompt: "prompt", StreamOptions: true},
+	llm.Chat:        {MaxTokens: []string{"max_tokens", "max_completion_tokens"}, Choices: "n", Prompt: "messages", StreamOptions: true},
+	llm.Completion:  {MaxTokens: []string{"max_tokens"}, Choices: "n", Prompt: "prompt", StreamOptions: true},
 	llm.Responses:   {MaxTokens: []string{"max_output_tokens"}, Prompt: "input"},
 	llm.Embeddings:  {Prompt: "input"},
 	llm.Moderations: {Prompt: "input", DefaultModel: "omni-moderation-latest"},

@@ -22,6 +22,7 @@ const maxKeys = 512
 type Fields struct {
 	MaxTokens []string // bounds on output tokens; the smallest counts
 	Prompt    string   // the field that holds the conversation or input
+	Choices   string   // the field that says how many answers are wanted
 	// DefaultModel is used where the dialect lets a request leave the model out.
 	DefaultModel string
 	// StreamOptions is whether stream_options is a field of the request.
@@ -86,6 +87,7 @@ func (r *reader) member(key []byte, v jsonspan.Value, count int) error {
 		return wrong(printable(key), "The field %q occurs twice; parsers disagree on which counts, so send it once.", printable(key))
 	}
 	switch string(key) {
+	case "": // a field that the dialect has not got has no name either
 	case "model":
 		return r.model(v)
 	case "stream":
@@ -94,8 +96,10 @@ func (r *reader) member(key []byte, v jsonspan.Value, count int) error {
 		if r.fields.StreamOptions {
 			return r.streamOptions(v)
 		}
+	case r.fields.Choices:
+		return r.choices(v)
 	case r.fields.Prompt:
-		r.env.PromptBytes = v.End - v.Start
+		r.env.PromptAt = llm.Span(v.Span)
 		if v.Kind == jsonspan.KindArray {
 			r.env.Messages = count
 		}
@@ -162,6 +166,20 @@ func (r *reader) maxTokens(name string, v jsonspan.Value) error {
 	}
 	if r.env.MaxTokens == 0 || n < r.env.MaxTokens {
 		r.env.MaxTokens = n
+	}
+	at := &r.env.MaxTokensAt[0]
+	if at.Len() > 0 {
+		at = &r.env.MaxTokensAt[1]
+	}
+	*at = llm.Span(v.Span)
+	return nil
+}
+
+// choices reads how many answers are wanted. What is no such number is left to
+// the provider to refuse.
+func (r *reader) choices(v jsonspan.Value) error {
+	if n, ok := jsonspan.Int(r.raw, v); v.Kind == jsonspan.KindNumber && ok && n > 0 {
+		r.env.Choices = n
 	}
 	return nil
 }

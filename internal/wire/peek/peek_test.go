@@ -22,7 +22,7 @@ func TestBody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if env.Model != "gpt" || !env.Stream || !env.IncludeUsage || env.MaxTokens != 7 || env.Messages != 3 || env.PromptBytes != len(`[1,{"model":"no"},"x"]`) {
+	if env.Model != "gpt" || !env.Stream || !env.IncludeUsage || env.MaxTokens != 7 || env.Messages != 3 || env.PromptAt.Len() != len(`[1,{"model":"no"},"x"]`) {
 		t.Errorf("%+v", env)
 	}
 	for _, c := range []struct {

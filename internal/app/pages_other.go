@@ -1,0 +1,6 @@
+//go:build !linux
+
+package app
+
+// dropStartPages is for Linux.
+func dropStartPages() {}

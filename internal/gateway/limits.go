@@ -1,0 +1,250 @@
+package gateway
+
+import (
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/headgate-ai/headgate/internal/authn"
+	"github.com/headgate-ai/headgate/internal/condition"
+	"github.com/headgate-ai/headgate/internal/edge"
+	"github.com/headgate-ai/headgate/internal/fault"
+	"github.com/headgate-ai/headgate/internal/fleet"
+	"github.com/headgate-ai/headgate/internal/journal"
+	"github.com/headgate-ai/headgate/internal/ledger"
+	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/internal/meter"
+	"github.com/headgate-ai/headgate/internal/quota"
+	"github.com/headgate-ai/headgate/internal/route"
+	"github.com/headgate-ai/headgate/internal/wire"
+	"github.com/headgate-ai/headgate/internal/wire/tokens"
+)
+
+// countBudget is how much of a prompt is counted exactly, in bytes. At the
+// speed of the encoder that is about a millisecond.
+const countBudget = 64 << 10
+
+var scratches = sync.Pool{New: func() any { return new(tokens.Scratch) }}
+
+// inputTokens counts or estimates the tokens of a call's prompt.
+func inputTokens(call *llm.Call, model string) int64 {
+	if call.Form || call.Raw == nil {
+		return 0
+	}
+	s := scratches.Get().(*tokens.Scratch)
+	defer scratches.Put(s)
+	return int64(s.Prompt(call.Raw, call.Dialect, call.Op, model, tokens.Calibration{}, countBudget).Tokens)
+}
+
+// facts are what conditions may ask of a call; nil where there is none to ask.
+func facts(snap *Snapshot, x *edge.Exchange, who *authn.Grant, call *llm.Call, now time.Time) *condition.Input {
+	uses := snap.Quota.Uses() | snap.Authn.Uses()
+	if uses == 0 && !snap.Authn.Decides() {
+		return nil
+	}
+	in := &condition.Input{
+		Path: x.Route.Pattern, Model: call.Model, Op: string(call.Op), Dialect: string(call.Dialect), Method: x.Route.Method,
+		Stream: call.WantsStream, Bytes: max(call.Length, int64(len(call.Raw))), MaxTokens: call.MaxTokens, Messages: int64(call.Messages),
+		Now: now, Zone: snap.Authn.Zone(), Region: x.Region(),
+	}
+	if uses.Any(condition.IP) {
+		in.IP = x.Client()
+	}
+	if uses.Any(condition.Tokens) {
+		in.Tokens = inputTokens(call, call.Model)
+	}
+	authn.Describe(who, in)
+	return in
+}
+
+// authorize asks the roles and the conditions.
+func authorize(snap *Snapshot, who *authn.Grant, in *condition.Input) error {
+	if in == nil || !snap.Authn.Decides() {
+		return nil
+	}
+	_, err := snap.Authn.Authorize(who, in)
+	return err
+}
+
+// claim is the text of one of a token's claims.
+func claim(who *authn.Grant) func(string) string {
+	return func(name string) string {
+		switch v := who.Claims()[name].(type) {
+		case string:
+			return v
+		case float64:
+			return strconv.FormatFloat(v, 'g', -1, 64)
+		case bool:
+			return strconv.FormatBool(v)
+		}
+		return ""
+	}
+}
+
+// addressed is the model's name that limits go by: the client's, but not with
+// the provider before it, or a limit could be passed by that spelling.
+func addressed(call *llm.Call, choice *route.Choice) string {
+	if strings.HasSuffix(choice.Model, "/*") && len(choice.Legs) > 0 {
+		return choice.Legs[0].Model
+	}
+	return call.Model
+}
+
+// account is what a call has reserved and will cost.
+type account struct {
+	g     *Gateway
+	snap  *Snapshot
+	rec   *journal.Record
+	call  *llm.Call
+	hold  *quota.Hold
+	price *meter.Price
+	leg   fleet.Leg // the latest that was tried
+	input int64     // tokens of the prompt, as counted before the call
+	sent  bool      // a provider has been asked
+	done  bool
+}
+
+// reserve asks whether the call may be made and takes what it may need. The
+// account is to be settled in any case.
+func (g *Gateway) reserve(snap *Snapshot, x *edge.Exchange, rec *journal.Record, who *authn.Grant, call *llm.Call, choice *route.Choice, in *condition.Input) (*account, error) {
+	a := &account{g: g, snap: snap, rec: rec, call: call}
+	leg := choice.Legs[0]
+	if p, ok := snap.Prices.Price(leg.Model, leg.Provider, rec.Start); ok {
+		a.price = p
+	}
+	if snap.Quota.Empty() && who.Rate == 0 && who.Tier == "" {
+		return a, nil
+	}
+	s := &quota.Subject{
+		Principal: who.Principal, Model: addressed(call, choice), Provider: leg.Provider, IP: x.Client(), Region: x.Region(), Claim: claim(who), Facts: in,
+	}
+	if in != nil {
+		in.Model = s.Model
+	}
+	if snap.Quota.Counts() {
+		a.input = inputTokens(call, leg.Model)
+	}
+	var err error
+	a.hold, err = g.Quota.Reserve(&snap.Quota, s, quota.Demand{Input: a.input, Output: call.MaxOutput(), Price: a.price}, time.Now())
+	limitHeaders(x, a.hold)
+	return a, err
+}
+
+// limitHeaders tells the client how it stands, in the dialect's own headers and
+// in the common ones, whether its call is let through or not.
+func limitHeaders(x *edge.Exchange, h *quota.Hold) {
+	if h == nil {
+		return
+	}
+	l := wire.Limits{Requests: limitOf(&h.Requests), Tokens: limitOf(&h.Tokens), Now: time.Now()}
+	header := x.ResponseHeader()
+	x.Inbound.Limits(header, &l)
+	wire.GenericLimits(header, &l)
+	if h.Low != "" {
+		header["X-Billing-Warning"] = lowBalance
+		header["X-Headgate-Budget"] = []string{h.Low}
+	}
+}
+
+var lowBalance = []string{"low-balance"}
+
+func limitOf(s *quota.Standing) wire.Limit {
+	return wire.Limit{Name: s.Rule, Limit: s.Limit, Remaining: s.Remaining, Reset: s.Reset, Window: s.Window}
+}
+
+// spent ends a stream whose budget is at its end; nil where there is none.
+func (a *account) spent() func(llm.Usage) bool {
+	if !a.hold.Budgeted() {
+		return nil
+	}
+	return func(u llm.Usage) bool {
+		u.Input = max(u.Input, a.input)
+		return a.hold.Spent(u)
+	}
+}
+
+// settle puts the truth in the place of what was reserved, and writes it into
+// the ledger. It is called before the client has the last byte of its answer,
+// so that no answer is free of charge because the process died behind it; and
+// again at the end, for calls that never came so far.
+func (a *account) settle(u llm.Usage, err error) {
+	if a.done {
+		return
+	}
+	a.done = true
+	charges := a.hold.Settle(quota.Settlement{Usage: u, Price: a.price, Unsent: !a.sent}, time.Now())
+	if !a.sent {
+		return
+	}
+	rec := a.rec
+	if a.price != nil {
+		rec.Cost = a.price.Cost(u)
+	}
+	if a.g.Ledger == nil {
+		return
+	}
+	err = a.g.Ledger.Append(&ledger.Entry{
+		ID: entryID(rec), At: rec.Start.UTC(), RequestID: rec.ID, Key: rec.Who.Key, Tenant: rec.Who.Tenant, User: rec.Who.User,
+		Model: rec.Asked, Provider: a.leg.Provider, Target: a.leg.Target(), Dialect: string(rec.Dialect), Op: string(rec.Op),
+		Usage: u, Cost: rec.Cost, Priced: a.price != nil, Status: rec.UpstreamRaw, Outcome: outcome(fault.Of(err)).String(), Charges: charges,
+	})
+	if err != nil {
+		a.g.Journal.Logger().Error("the ledger did not take an entry; what this request cost is only in its record", "request_id", rec.ID, "error", err.Error())
+	}
+}
+
+// entryID is unique for each request, whatever id the client gave it.
+func entryID(rec *journal.Record) string {
+	var b [24]byte
+	copy(b[:16], rec.Trace[:])
+	copy(b[16:], rec.Span[:])
+	return hex.EncodeToString(b[:])
+}
+
+// tried notes that a leg was tried, and whether its provider may have seen the
+// call.
+func (a *account) tried(leg fleet.Leg, sent bool) {
+	a.sent = a.sent || sent
+	a.leg = leg
+	a.price = nil
+	if p, ok := a.snap.Prices.Price(leg.Model, leg.Provider, a.rec.Start); ok {
+		a.price = p
+	}
+}
+
+// prompt is how many tokens the prompt has, as far as it is known here.
+func (a *account) prompt() int64 {
+	if a.input == 0 {
+		return int64(a.call.PromptAt.Len()+3) / 4
+	}
+	return a.input
+}
+
+// billed is the usage that a call is charged for: what the provider reported,
+// or, where it answered and said nothing, what was counted of it. A provider
+// that reports nothing must not make its answers free.
+func (a *account) billed(u llm.Usage, answer []byte) llm.Usage {
+	if u.Total() > 0 || !generates(a.call.Op) {
+		return u
+	}
+	return llm.Usage{Estimated: true, Input: a.prompt(), Output: int64(tokens.EstimateOf(tokens.FamilyOf(a.leg.Model), answer).Tokens)}
+}
+
+// generates is whether an operation's answer is text that is paid for.
+func generates(op llm.Operation) bool {
+	switch op {
+	case llm.Chat, llm.Completion, llm.Responses:
+		return true
+	}
+	return false
+}
+
+// look answers the requests that ask for nothing of a model.
+func (g *Gateway) look(snap *Snapshot, x *edge.Exchange, who *authn.Grant, call *llm.Call, now time.Time) error {
+	if call.Op == llm.LimitStatus {
+		return g.status(snap, x, who, call, now)
+	}
+	return models(snap, x, who, call)
+}

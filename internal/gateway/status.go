@@ -1,0 +1,65 @@
+package gateway
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/headgate-ai/headgate/internal/authn"
+	"github.com/headgate-ai/headgate/internal/edge"
+	"github.com/headgate-ai/headgate/internal/fault"
+	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/internal/quota"
+)
+
+// standing is one limit in the answer of GET /v1/status/rate-limit. Amounts of
+// money are dollars.
+type standing struct {
+	Rule      string `json:"rule"`
+	Dimension string `json:"dimension"`
+	Limit     any    `json:"limit"`
+	Remaining any    `json:"remaining"`
+	// Reset is when all of it is there again, in seconds since 1970; Window the
+	// seconds that the limit is counted by, 0 for a number at once or a period of
+	// the calendar.
+	Reset  int64 `json:"reset"`
+	Window int64 `json:"window"`
+	Budget bool  `json:"budget"`
+}
+
+// status answers how the caller stands against every limit that would concern a
+// call of a model, and takes nothing of any.
+func (g *Gateway) status(snap *Snapshot, x *edge.Exchange, who *authn.Grant, call *llm.Call, now time.Time) error {
+	call.Model = x.Query("model")
+	in := facts(snap, x, who, call, now)
+	if in != nil {
+		in.Path, in.Op, in.Method = "/v1/chat/completions", string(llm.Chat), http.MethodPost
+	}
+	s := &quota.Subject{Principal: who.Principal, Model: call.Model, IP: x.Client(), Region: x.Region(), Claim: claim(who), Facts: in}
+	limits := []standing{}
+	for _, st := range g.Quota.Stand(&snap.Quota, s, now) {
+		if st.Shadow {
+			continue
+		}
+		limits = append(limits, standing{
+			Rule: st.Rule, Dimension: st.Dimension, Limit: st.Amount(st.Limit), Remaining: st.Amount(st.Remaining),
+			Reset: now.Add(st.Reset + time.Second - 1).Unix(), Window: int64(st.Window / time.Second), Budget: st.Budget,
+		})
+	}
+	body, err := json.Marshal(map[string]any{
+		"object": "rate_limit_status", "key": who.Key, "tenant": who.Tenant, "tier": who.Tier, "model": call.Model, "limits": limits,
+	})
+	if err != nil {
+		return fault.Wrap(fault.Internal, "gateway.status", err)
+	}
+	x.Answer(http.StatusOK, edge.Buffered, func(h http.Header) {
+		h.Set("Content-Type", "application/json")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Content-Length", strconv.Itoa(len(body)))
+	})
+	if _, err := x.Write(body); err != nil {
+		return fault.Wrap(fault.Canceled, "gateway.status", err)
+	}
+	return nil
+}

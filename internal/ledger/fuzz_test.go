@@ -1,0 +1,86 @@
+package ledger
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+
+	"github.com/headgate-ai/headgate/internal/llm"
+)
+
+// FuzzSpool reads any bytes as a segment: it ends, accounts for each byte, and
+// reads nothing that could not have been written.
+func FuzzSpool(f *testing.F) {
+	b, starts := encode(3)
+	f.Add(b)
+	f.Add(b[:len(b)-5])
+	f.Add(append(bytes.Clone(b[:starts[1]+9]), b...))
+	f.Add(bytes.Repeat([]byte(magic), 9))
+	f.Add([]byte(magic + "\xff\xff\x00\x00\x00\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := bytes.NewReader(b)
+		n, err := countFrames(r, int64(len(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := readWindow(r, 0, int64(len(b)))
+		if err != nil || !w.last && len(b) <= windowSize {
+			t.Fatal(err)
+		}
+		total, entries := 0, int64(0)
+		for len(w.bytes) > 0 {
+			payload, size, damage := w.next()
+			if size == 0 {
+				break
+			}
+			total += size
+			if damage {
+				continue
+			}
+			if e, err := decodePayload(payload); err == nil {
+				entries++
+				again, err := e.clean()
+				if err == nil && len(e.Model) <= MaxText && !reflect.DeepEqual(again.Usage, e.Usage) {
+					t.Fatalf("%+v is written as %+v", e, again)
+				}
+			}
+		}
+		if w.last && (total != len(b) || entries != n) {
+			t.Fatalf("%d of %d bytes, %d of %d entries", total, len(b), entries, n)
+		}
+	})
+}
+
+// FuzzEntry writes any entry and reads it back.
+func FuzzEntry(f *testing.F) {
+	f.Add("id", "model", "a\x00b\xff", "scope", int64(1), int64(-5), int64(1<<62), uint8(3))
+	f.Fuzz(func(t *testing.T, id, model, user, scope string, at, period, count int64, flags uint8) {
+		e := entry(0)
+		e.ID, e.Model, e.User = id, model, user
+		e.At = e.At.Add(0)
+		e.Usage = llm.Usage{Input: count, Cached: at, CacheWrite: period, Output: -count, Estimated: flags&1 > 0}
+		e.Cost, e.Priced, e.Status = llm.Money(at), flags&2 > 0, int(count)
+		for range flags % 7 {
+			e.Charges = append(e.Charges, llm.Charge{Scope: scope, Period: period, Amount: count})
+		}
+		if e.check() != nil {
+			return
+		}
+		b := appendFrame(nil, &e)
+		payload, size, is := cutFrame(b)
+		if is != whole || size != len(b) {
+			t.Fatalf("a frame of %d bytes is read as %d (%d)", len(b), size, is)
+		}
+		got, err := decodePayload(payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := got.clean()
+		if err != nil && len(got.ID) <= MaxID {
+			t.Fatal(err)
+		}
+		if err == nil && !reflect.DeepEqual(again, got) {
+			t.Fatalf("%+v is written as %+v", got, again)
+		}
+	})
+}

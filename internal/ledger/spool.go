@@ -1,0 +1,326 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// segmentSize is where a new segment begins. A segment is read again as a whole
+// after a crash, so it is small.
+const segmentSize = 1 << 20
+
+// spool is a folder of segments, which are files of frames. Appenders write to
+// the newest; the ingester reads from the oldest and removes it when the store
+// has all of it. How far it has come is remembered in memory only: after a crash
+// the whole segment is read again, and the store passes over what it has.
+type spool struct {
+	dir   string
+	lock  *os.File
+	log   *slog.Logger
+	limit int64         // bytes
+	large int64         // where a segment ends
+	every time.Duration // between syncs; 0 is before append returns
+
+	// mu is held for one write into the page cache, which the kernel would put
+	// one behind the other anyway.
+	mu       sync.Mutex
+	segments []*segment // oldest first
+	active   *segment   // the last of them, or nil
+	next     uint64     // the next segment's number
+	closed   bool
+
+	// What former processes left is counted in. The counts of bytes say what
+	// waits; that of records is off where some were found damaged.
+	appended       atomic.Int64 // records
+	written, taken atomic.Int64 // bytes, to the spool and to the store
+	warned         atomic.Int64 // when the limit was complained of, in seconds since 1970
+
+	clean   atomic.Bool   // the syncer sleeps until dirty
+	dirty   chan struct{} // cap 1
+	stop    chan struct{} // closed by close
+	stopped chan struct{} // closed by syncLoop
+
+	// notify is called after each append. It does not block.
+	notify func()
+}
+
+// segment is one file.
+type segment struct {
+	path string
+	file *os.File
+
+	size int64 // whole records; guarded by spool.mu
+	off  int64 // what the store has; guarded by spool.mu
+	// damaged is set if records in the middle cannot be read; the file is then
+	// kept. The ingester's.
+	damaged bool
+	// leftover is whether a former process wrote it. Only then can the last
+	// record be cut off.
+	leftover bool
+
+	syncing sync.Mutex // held for fsync and close
+	synced  int64      // guarded by syncing
+	gone    bool       // guarded by syncing
+}
+
+// segmentNumber reads a segment's name; kept is whether it was damaged and is
+// not read again.
+func segmentNumber(name string) (number uint64, kept, ok bool) {
+	name, kept = strings.CutSuffix(name, damagedSuffix)
+	digits, ok := strings.CutSuffix(name, segmentSuffix)
+	number, err := strconv.ParseUint(digits, 16, 64)
+	return number, kept, ok && err == nil && segmentName(number) == digits+segmentSuffix
+}
+
+func segmentName(number uint64) string { return fmt.Sprintf("%016x", number) + segmentSuffix }
+
+const (
+	segmentSuffix = ".seg"
+	damagedSuffix = ".damaged"
+)
+
+// openSpool takes the folder, and counts what is in it.
+func openSpool(dir string, every time.Duration, limit int64, log *slog.Logger) (*spool, error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("cannot make the ledger's spool folder: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o640)
+	if err != nil {
+		return nil, fmt.Errorf("cannot write to the ledger's spool folder: %w", err)
+	}
+	if err := lockFile(lock); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("the ledger's spool folder %s is in use by another process (%w); end that one, or set ledger.spool to a folder of this gateway's own", dir, err)
+	}
+	s := &spool{dir: dir, lock: lock, log: log, limit: limit, large: segmentSize, every: every,
+		dirty: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}), notify: func() {}}
+	if err := s.find(); err != nil {
+		for _, seg := range s.segments {
+			seg.file.Close()
+		}
+		lock.Close()
+		return nil, fmt.Errorf("cannot read the ledger's spool: %w", err)
+	}
+	return s, nil
+}
+
+// find lists the segments that a former process left. The names sort by age.
+func (s *spool) find() error {
+	files, err := os.ReadDir(s.dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		number, kept, ok := segmentNumber(f.Name())
+		if !ok {
+			continue
+		}
+		s.next = max(s.next, number+1)
+		if kept {
+			continue // only its number counts: it is not used again
+		}
+		file, err := os.Open(filepath.Join(s.dir, f.Name()))
+		if err != nil {
+			return err
+		}
+		seg := &segment{path: file.Name(), file: file, leftover: true}
+		s.segments = append(s.segments, seg)
+		i, err := file.Stat()
+		if err != nil {
+			return err
+		}
+		seg.size = i.Size()
+		records, err := countFrames(file, seg.size)
+		if err != nil {
+			return err
+		}
+		s.appended.Add(records)
+		s.written.Add(seg.size)
+	}
+	return nil
+}
+
+// frames are buffers for one frame each.
+var frames = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
+
+var errClosed = errors.New("ledger: the room is closed")
+
+func (s *spool) append(e *Entry) error {
+	if err := e.check(); err != nil {
+		return err
+	}
+	b := frames.Get().(*[]byte)
+	defer frames.Put(b)
+	*b = appendFrame((*b)[:0], e)
+	seg, err := s.write(*b)
+	if err != nil {
+		return err
+	}
+	if s.every == 0 {
+		if err := s.sync(seg); err != nil {
+			return fmt.Errorf("ledger: the entry is written, but not yet on the disk: %w", err)
+		}
+	} else if s.clean.Load() && s.clean.CompareAndSwap(true, false) {
+		s.dirty <- struct{}{}
+	}
+	s.notify()
+	if waiting := s.waiting(); waiting > s.limit {
+		s.complain(waiting)
+	}
+	return nil
+}
+
+// write puts a frame behind the others.
+func (s *spool) write(frame []byte) (*segment, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errClosed
+	}
+	if s.active == nil || s.active.size >= s.large {
+		if err := s.begin(); err != nil {
+			return nil, fmt.Errorf("ledger: cannot begin a segment of the spool: %w", err)
+		}
+	}
+	seg := s.active
+	n, err := seg.file.Write(frame)
+	if err != nil {
+		// Half a frame must not stand before the next one. If it cannot be taken
+		// back, nothing comes after it.
+		if n > 0 && seg.file.Truncate(seg.size) != nil {
+			s.active = nil
+		}
+		return nil, fmt.Errorf("ledger: cannot write to the spool: %w", err)
+	}
+	seg.size += int64(n)
+	s.written.Add(int64(n))
+	s.appended.Add(1)
+	return seg, nil
+}
+
+// waiting is how many bytes the store does not have.
+func (s *spool) waiting() int64 { return s.written.Load() - s.taken.Load() }
+
+// begin makes a new segment the active one.
+func (s *spool) begin() error {
+	path := filepath.Join(s.dir, segmentName(s.next))
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_APPEND|os.O_RDWR, 0o640)
+	if err != nil {
+		return err
+	}
+	s.next++
+	s.active = &segment{path: path, file: f}
+	s.segments = append(s.segments, s.active)
+	return nil
+}
+
+// complain says once a minute that the spool is too large.
+func (s *spool) complain(waiting int64) {
+	now := time.Now().Unix()
+	last := s.warned.Load()
+	if now-last < 60 || !s.warned.CompareAndSwap(last, now) {
+		return
+	}
+	s.log.Error("the ledger's spool is larger than ledger.spool_limit; nothing is lost, but the disk may fill up: see to the ledger's store",
+		"folder", s.dir, "bytes", waiting, "limit", s.limit)
+}
+
+// syncLoop writes to the disk what was appended, every so often.
+func (s *spool) syncLoop() {
+	defer close(s.stopped)
+	s.clean.Store(true)
+	for s.every > 0 {
+		select {
+		case <-s.dirty:
+		case <-s.stop:
+			return
+		}
+		select {
+		case <-time.After(s.every):
+		case <-s.stop:
+		}
+		s.clean.Store(true) // before the disk is asked: who appends meanwhile must be told of, too
+		if err := s.syncAll(); err != nil {
+			s.log.Error("the ledger's spool cannot be written to the disk; a loss of power would lose its latest entries", "err", err)
+		}
+	}
+}
+
+// syncAll writes to the disk what the store does not have.
+func (s *spool) syncAll() error {
+	s.mu.Lock()
+	var behind []*segment
+	for _, seg := range s.segments {
+		if seg.off < seg.size && !seg.leftover {
+			behind = append(behind, seg)
+		}
+	}
+	s.mu.Unlock()
+	var all error
+	for _, seg := range behind {
+		all = errors.Join(all, s.sync(seg))
+	}
+	return all
+}
+
+// sync writes a segment to the disk. Those who come while it is being written
+// wait, and find that theirs was, too.
+func (s *spool) sync(seg *segment) error {
+	s.mu.Lock()
+	need := seg.size
+	s.mu.Unlock()
+	seg.syncing.Lock()
+	defer seg.syncing.Unlock()
+	if seg.gone || seg.synced >= need {
+		return nil
+	}
+	first := seg.synced == 0
+	s.mu.Lock()
+	have := seg.size
+	s.mu.Unlock()
+	if err := seg.file.Sync(); err != nil {
+		return err
+	}
+	if first {
+		if err := syncFolder(s.dir); err != nil { // the file's name, too, must outlast a loss of power
+			return err
+		}
+	}
+	seg.synced = have
+	return nil
+}
+
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// seal refuses what comes later.
+func (s *spool) seal() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+}
+
+// close gives the folder back. The ingester must have ended.
+func (s *spool) close() error {
+	close(s.stop)
+	<-s.stopped
+	all := s.syncAll()
+	for _, seg := range s.segments {
+		seg.file.Close()
+	}
+	return errors.Join(all, s.lock.Close())
+}

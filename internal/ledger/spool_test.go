@@ -1,0 +1,326 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/headgate-ai/headgate/internal/llm"
+)
+
+// logged is a log that tests read.
+type logged struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logged) count(s string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.b.String(), s)
+}
+
+func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// open opens a room on a folder, with a store that is not closed with it.
+func open(t testing.TB, dir string, s Store, l *logged) *Room {
+	t.Helper()
+	c := Default()
+	c.Spool = dir
+	r, err := Open(t.Context(), Options{Config: c, Store: s, Log: l.logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func entry(i int) Entry {
+	return Entry{ID: fmt.Sprintf("%08x", i), At: time.Unix(int64(i), 0).UTC(), Key: "web", Tenant: "acme", Model: "gpt-4o", Provider: "openai", Target: "openai/gpt-4o",
+		Dialect: "openai", Op: "chat", Outcome: "ok", Status: 200, Usage: llm.Usage{Input: int64(i), Output: 7}, Cost: llm.Money(i), Priced: true,
+		Charges: []llm.Charge{{Scope: "month/usd/acme", Period: 1_700_000_000, Amount: int64(i)}}}
+}
+
+func mustAppend(t testing.TB, r *Room, e Entry) {
+	t.Helper()
+	if err := r.Append(&e); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ids(t testing.TB, s Store) (all []string) {
+	t.Helper()
+	if err := s.Each(t.Context(), Query{}, func(e Entry) error { all = append(all, e.ID); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// write makes a segment as a process that was killed would leave it.
+func write(t testing.TB, dir string, b []byte) string {
+	t.Helper()
+	path := filepath.Join(dir, "0000000000000007.seg")
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func encode(n int) (b []byte, starts []int) {
+	for i := range n {
+		starts = append(starts, len(b))
+		e := entry(i)
+		b = appendFrame(b, &e)
+	}
+	return b, append(starts, len(b))
+}
+
+func TestTornRecordIsDropped(t *testing.T) {
+	b, starts := encode(4)
+	for cut := starts[3]; cut < starts[4]; cut++ {
+		dir, l, s := t.TempDir(), &logged{}, NewMemory(0)
+		path := write(t, dir, b[:cut])
+		r := open(t, dir, s, l)
+		if err := r.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		torn := 1
+		if cut == starts[3] {
+			torn = 0
+		}
+		if got := ids(t, s); len(got) != 3 || l.count("cut off") != torn || l.count("level=ERROR") != 0 {
+			t.Fatalf("cut at %d: %v, log %q", cut, got, l.b.String())
+		}
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
+			t.Fatalf("cut at %d: the segment is still there: %v", cut, err)
+		}
+	}
+}
+
+func TestDamageIsReportedAndKept(t *testing.T) {
+	b, starts := encode(4)
+	b[starts[1]+20] ^= 1
+	dir, l, s := t.TempDir(), &logged{}, NewMemory(0)
+	path := write(t, dir, b)
+	r := open(t, dir, s, l)
+	mustAppend(t, r, entry(9))
+	if err := r.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := ids(t, s); !slices.Equal(got, []string{"00000000", "00000002", "00000003", "00000009"}) || l.count("damaged") != 1 || l.count(fmt.Sprint("offset=", starts[1])) != 1 {
+		t.Errorf("%v, log %q", got, l.b.String())
+	}
+	if kept, err := os.ReadFile(path + ".damaged"); err != nil || !bytes.Equal(kept, b) {
+		t.Errorf("the damaged segment was not kept: %v", err)
+	}
+	// Its number is not used again, and what was kept is not read again.
+	r = open(t, dir, s, l)
+	mustAppend(t, r, entry(10))
+	if name := r.spool.active.path; !strings.HasSuffix(name, "0008.seg") && !strings.HasSuffix(name, "0009.seg") {
+		t.Errorf("the next segment is %s", name)
+	}
+	if err := r.Close(t.Context()); err != nil || l.count("damaged") != 1 {
+		t.Errorf("%v, log %q", err, l.b.String())
+	}
+}
+
+// Random damage takes the records that it touches and no others, and nothing is
+// read that was not written.
+func TestDamageAgainstOracle(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		b, starts := encode(60)
+		hit := map[int]bool{}
+		for range rnd.IntN(6) {
+			from := rnd.IntN(len(b))
+			for at := from; at < min(len(b), from+1+rnd.IntN(200)); at++ {
+				b[at] ^= byte(1 + rnd.IntN(255))
+				i, _ := slices.BinarySearch(starts, at+1)
+				hit[i-1] = true
+			}
+		}
+		dir, l := t.TempDir(), &logged{}
+		write(t, dir, b)
+		s, err := openSpool(dir, time.Second, 1<<30, l.logger())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []Entry
+		for {
+			b, err := s.read(7)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.segment == nil {
+				break
+			}
+			got = append(got, b.entries...)
+			s.done(b)
+		}
+		var want []Entry
+		for i := range 60 {
+			if !hit[i] {
+				want = append(want, entry(i))
+			}
+		}
+		if !reflect.DeepEqual(got, want) || int64(len(got)) != s.appended.Load() || s.waiting() != 0 {
+			t.Fatalf("%d entries, want %d; %d counted, %d bytes left", len(got), len(want), s.appended.Load(), s.waiting())
+		}
+		if said := l.count("level="); (said > 0) != (len(hit) > 0) {
+			t.Fatalf("%d records hit, log %q", len(hit), l.b.String())
+		}
+		s.lock.Close()
+	}
+}
+
+func TestOneProcessPerSpool(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir, NewMemory(0), &logged{})
+	c := Default()
+	c.Spool = dir
+	if _, err := Open(t.Context(), Options{Config: c, Store: NewMemory(0)}); err == nil || !strings.Contains(err.Error(), "in use by another process") {
+		t.Errorf("%v", err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(t, dir, NewMemory(0), &logged{}).Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// With Sync 0 each entry is on the disk before Append returns.
+func TestSyncEach(t *testing.T) {
+	c := Default()
+	c.Spool, c.Sync = t.TempDir(), 0
+	r, err := Open(t.Context(), Options{Config: c, Store: &flaky{Memory: NewMemory(0), down: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for i := range 20 {
+				e := entry(w<<8 + i)
+				if err := r.Append(&e); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if a := r.spool.active; a.synced != a.size || a.size == 0 {
+		t.Errorf("%d of %d bytes are on the disk", a.synced, a.size)
+	}
+	if err := r.Close(t.Context()); err == nil || !strings.Contains(err.Error(), "80 entries of the ledger wait in the spool") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestWhatCannotBeAppended(t *testing.T) {
+	memory := Default()
+	memory.Kind = KindMemory
+	inMemory, err := Open(t.Context(), Options{Config: memory})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, t.TempDir(), NewMemory(0), &logged{})
+	for _, room := range []*Room{r, inMemory} {
+		for want, change := range map[string]func(*Entry){
+			"ID has 0 bytes":        func(e *Entry) { e.ID = "" },
+			"ID has 65 bytes":       func(e *Entry) { e.ID = strings.Repeat("a", 65) },
+			"in the year 1;":        func(e *Entry) { e.At = time.Time{} },
+			"has 65 charges":        func(e *Entry) { e.Charges = make([]llm.Charge, 65) },
+			"scope has 513 bytes":   func(e *Entry) { e.Charges = []llm.Charge{{Scope: strings.Repeat("s", 513)}} },
+			"in the year 9999; it ": func(e *Entry) { e.At = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) },
+		} {
+			e := entry(1)
+			change(&e)
+			if err := room.Append(&e); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		}
+		if got, err := room.Sum(t.Context(), Query{}); err != nil || got.Requests != 0 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	e := entry(1)
+	if err := r.Append(&e); err == nil {
+		t.Error("a closed room takes entries")
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// What no store could keep is made so that it can.
+func TestClean(t *testing.T) {
+	e := entry(1)
+	e.Model, e.User = "a\x00b\xff", strings.Repeat("é", 300)
+	e.Usage.Input, e.Usage.Output, e.Cost = 1<<60, -3, -1
+	c, err := e.clean()
+	if err != nil || c.Model != "a\uFFFDb\uFFFD" || c.User != strings.Repeat("é", 256) || c.Usage.Input != MaxCount || c.Usage.Output != 0 || c.Cost != 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	again, err := c.clean()
+	if err != nil || !reflect.DeepEqual(again, c) {
+		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+func TestNone(t *testing.T) {
+	r, err := Open(t.Context(), Options{Config: Config{Kind: KindNone}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, r, entry(1))
+	if _, err := r.Sum(t.Context(), Query{}); err == nil || !strings.Contains(err.Error(), "set ledger.kind") {
+		t.Errorf("%v", err)
+	}
+	if b, err := r.Balances(t.Context(), 0); err != nil || b != nil {
+		t.Errorf("%v, %v", b, err)
+	}
+	if err := r.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMemoryForgets(t *testing.T) {
+	m := NewMemory(100)
+	for i := range 1000 {
+		if err := m.Insert(t.Context(), []Entry{entry(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := ids(t, m)
+	if n := len(got); n < 100 || n > 125 || got[n-1] != "000003e7" || len(m.ids) != n {
+		t.Errorf("%d entries, the last is %s", n, got[n-1])
+	}
+	if b, err := m.Balances(t.Context(), 0); err != nil || len(b) != 1 || b[0].Used != 999*1000/2 {
+		t.Errorf("%v, %v", b, err)
+	}
+}

@@ -1,0 +1,262 @@
+package quota
+
+import (
+	"time"
+
+	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/internal/meter"
+)
+
+// Hold is what a call has taken and not yet settled. It belongs to the call's
+// goroutine.
+type Hold struct {
+	room       *Room
+	begun      int64
+	price      *meter.Price
+	key, model string
+	// input and output are the tokens that the hold was reckoned with.
+	input, output int64
+	budgets       bool // some of it is of a budget
+	settled       bool
+	taken         []taken
+	takenRoom     [6]taken
+
+	// Requests and Tokens are how the call stands against the tightest limit of
+	// its kind; their Limit is 0 where there is none.
+	Requests, Tokens Standing
+	// Low is the budget that has less left than its soft limit, "" if none has.
+	Low string
+}
+
+// taken is what was taken of one cell, or is to be.
+type taken struct {
+	limit  *limit
+	cell   *cell
+	bound  bound
+	since  int64 // the bound holds since then
+	n      int64
+	period int64 // of a budget: when the period began that it was taken of
+	failed bool  // a shadow limit that had no room: nothing was taken
+}
+
+// lock locks every cell of the hold. They are all in one order, so that no two
+// calls wait for each other.
+func (h *Hold) lock() {
+	for i := range h.taken {
+		t := &h.taken[i]
+		for t.cell.mu.Lock(); t.cell.dead; t.cell.mu.Lock() {
+			t.cell.mu.Unlock()
+			t.cell = h.room.cells.find([]byte(t.cell.key))
+		}
+		t.cell.under(t.bound, t.since, h.begun)
+	}
+}
+
+func (h *Hold) unlock() {
+	for i := range h.taken {
+		h.taken[i].cell.mu.Unlock()
+	}
+}
+
+// decide takes everything, or finds what is in the way. The cells are locked.
+func (h *Hold) decide() error {
+	var worst *taken
+	var wait int64
+	for i := range h.taken {
+		t := &h.taken[i]
+		w := t.wait(h.begun)
+		switch {
+		case w == 0:
+		case t.limit.rule.shadow:
+			t.failed = true
+			t.limit.count.Shadowed.Add(1)
+		case worst == nil || w > wait:
+			worst, wait = t, w
+		}
+	}
+	if worst != nil {
+		h.stand()
+		worst.limit.count.Refused.Add(1)
+		return worst.refusal(wait, h.begun)
+	}
+	for i := range h.taken {
+		t := &h.taken[i]
+		t.cell.holds++
+		t.take(h.begun)
+		t.limit.count.Admitted.Add(1)
+	}
+	h.stand()
+	return nil
+}
+
+// stand notes how the call stands against the tightest limits.
+func (h *Hold) stand() {
+	for i := range h.taken {
+		t := &h.taken[i]
+		if t.limit.rule.shadow {
+			continue
+		}
+		if t.limit.budget != nil {
+			if t.limit.budget.low(&t.cell.state) {
+				h.Low = t.limit.rule.name
+			}
+			continue
+		}
+		s := t.standing(h.begun)
+		switch t.limit.dimension {
+		case requests:
+			if s.tighter(h.Requests) {
+				h.Requests = s
+			}
+		case tokens, inputTokens, outputTokens:
+			if s.tighter(h.Tokens) {
+				h.Tokens = s
+			}
+		}
+	}
+}
+
+func (t *taken) standing(now int64) Standing {
+	s := &t.cell.state
+	return Standing{
+		Rule: t.limit.rule.name, Limit: t.bound.capacity(), Remaining: max(0, t.bound.available(s, now)),
+		Reset: time.Duration(t.bound.reset(s, now)), Window: time.Duration(t.bound.period),
+	}
+}
+
+// wait is how long until what is needed can be had.
+func (t *taken) wait(now int64) int64 {
+	if b := t.limit.budget; b != nil {
+		return b.wait(&t.cell.state, t.n, now)
+	}
+	return t.bound.wait(&t.cell.state, t.n, now)
+}
+
+func (t *taken) take(now int64) {
+	switch b := t.limit.budget; {
+	case t.failed:
+	case b != nil:
+		t.period = b.reserve(&t.cell.state, t.n, now)
+	default:
+		t.bound.take(&t.cell.state, t.n, now)
+	}
+}
+
+// Settlement is how a call ended.
+type Settlement struct {
+	// Usage is what was used, as the provider reported it or as it was counted.
+	Usage llm.Usage
+	// Price is that of who answered, in the place of the one that was reserved
+	// with.
+	Price *meter.Price
+	// Unsent is whether no provider has seen the call: then it counts nowhere.
+	Unsent bool
+}
+
+// Settle puts the truth in the place of what was reserved, and gives back the
+// places of what counts at once. It returns what the call cost each budget.
+// Only the first call does anything.
+func (h *Hold) Settle(s Settlement, now time.Time) []llm.Charge {
+	if h == nil || h.settled {
+		return nil
+	}
+	h.settled = true
+	at := h.room.at(now)
+	var charges []llm.Charge
+	for i := range h.taken {
+		t := &h.taken[i]
+		actual := t.limit.actual(s)
+		t.cell.mu.Lock()
+		t.cell.holds--
+		switch b := t.limit.budget; {
+		case t.failed:
+		case b != nil:
+			if b.settle(&t.cell.state, t.period, t.n, actual); actual > 0 {
+				charges = append(charges, llm.Charge{Scope: t.cell.key, Period: t.period / int64(time.Second), Amount: actual})
+			}
+		default:
+			t.cell.under(t.bound, t.since, at)
+			t.settle(actual, h.begun, at)
+		}
+		t.cell.mu.Unlock()
+	}
+	if !s.Unsent && s.Usage.Output > 0 {
+		h.room.outputs.learn(h.key, h.model, s.Usage.Output)
+	}
+	return charges
+}
+
+// settle corrects what was taken of a rate.
+func (t *taken) settle(actual, begun, now int64) {
+	switch more := actual - t.n; {
+	case t.limit.dimension == concurrent:
+		t.bound.give(&t.cell.state, t.n, begun, now)
+	case more > 0:
+		t.bound.take(&t.cell.state, more, now)
+	case more < 0:
+		t.bound.give(&t.cell.state, -more, begun, now)
+	}
+}
+
+// Budgeted is whether some of the hold is of a budget.
+func (h *Hold) Budgeted() bool { return h != nil && h.budgets }
+
+// Spent tells whether a call must stop because a budget is at its end. It is
+// asked after each event of a stream with what has been used so far, and costs
+// a comparison until that is more than was reserved; then it reserves more, as
+// much as there is.
+func (h *Hold) Spent(u llm.Usage) bool {
+	return h != nil && h.budgets && !h.settled && u.Output >= h.output && !h.grow(u)
+}
+
+// grow reserves for more output: a lot if there is a lot, else less, at least
+// for one token.
+func (h *Hold) grow(u llm.Usage) bool {
+	input := max(h.input, u.Input)
+	for more := max(64, h.output/8); more > 0; more /= 2 {
+		if h.extend(input, max(h.output, u.Output)+more) {
+			return true
+		}
+	}
+	return false
+}
+
+// extend makes the reservations of budgets as large as a call of so many tokens
+// needs, all or none.
+func (h *Hold) extend(input, output int64) bool {
+	h.lockBudgets()
+	defer h.unlockBudgets()
+	for i := range h.taken {
+		if t := &h.taken[i]; t.mayGrow() && !t.limit.budget.canExtend(&t.cell.state, t.period, t.limit.need(h.price, input, output)-t.n) {
+			return false
+		}
+	}
+	for i := range h.taken {
+		if t := &h.taken[i]; t.mayGrow() {
+			if n := t.limit.need(h.price, input, output); n > t.n {
+				t.limit.budget.extend(&t.cell.state, t.period, n-t.n)
+				t.n = n
+			}
+		}
+	}
+	h.input, h.output = input, output
+	return true
+}
+
+func (t *taken) mayGrow() bool { return t.limit.budget != nil && !t.failed && !t.limit.rule.shadow }
+
+func (h *Hold) lockBudgets() {
+	for i := range h.taken {
+		if h.taken[i].mayGrow() {
+			h.taken[i].cell.mu.Lock()
+		}
+	}
+}
+
+func (h *Hold) unlockBudgets() {
+	for i := range h.taken {
+		if h.taken[i].mayGrow() {
+			h.taken[i].cell.mu.Unlock()
+		}
+	}
+}

@@ -1,0 +1,121 @@
+// Package quota decides how much a call may use, before it is made, and settles
+// with the truth afterwards. Rates and budgets are taken together: a call gets
+// all that it needs of every rule that concerns it, or nothing. Only the
+// hallway uses it; app keeps it.
+package quota
+
+import (
+	"time"
+
+	"github.com/headgate-ai/headgate/internal/condition"
+	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/internal/meter"
+)
+
+// Room keeps what has been used. It lives as long as the process, so that a
+// change of the configuration forgets nothing.
+type Room struct {
+	begun   time.Time
+	cells   *cells
+	outputs *outputs
+	counts  *counts
+}
+
+// New makes a room in which nothing has been used.
+func New() *Room {
+	return &Room{begun: time.Now(), cells: newCells(), outputs: newOutputs(), counts: newCounts()}
+}
+
+// at is a time in nanoseconds since 1970 that never goes back: the wall clock
+// when the process began, and from there the monotonic one.
+func (r *Room) at(now time.Time) int64 { return r.begun.UnixNano() + int64(now.Sub(r.begun)) }
+
+// Subject is who makes a call, to whom.
+type Subject struct {
+	llm.Principal
+	Model    string // the configured name
+	Provider string
+	IP       string
+	Region   string
+	// Claim is the text of a claim of the credential, "" if there is none; nil
+	// has none.
+	Claim func(name string) string
+	// Facts is what conditions are asked about.
+	Facts *condition.Input
+}
+
+// Demand is what a call asks for.
+type Demand struct {
+	// Input is the number of tokens of the prompt, counted or estimated.
+	Input int64
+	// Output is the most tokens that the answer may have, 0 if the call sets no
+	// bound.
+	Output int64
+	// Price is what the model costs; nil costs nothing.
+	Price *meter.Price
+}
+
+// Standing is how a call stands against one limit.
+type Standing struct {
+	Rule             string
+	Limit, Remaining int64
+	// Reset is when all of it will be there, from now on.
+	Reset time.Duration
+	// Window is the period that the limit is counted by, 0 for a number at once.
+	Window time.Duration
+}
+
+// tighter is whether a binds before b: less of it is left, in proportion.
+func (a Standing) tighter(b Standing) bool {
+	return b.Limit == 0 || float64(a.Remaining)*float64(b.Limit) < float64(b.Remaining)*float64(a.Limit)
+}
+
+// Reserve takes what a call may need of every rule and budget that concerns it:
+// all of it, or nothing. A refusal is a *fault.Error that says which rule, how
+// much and when to come again. The Hold is never nil: it tells how the call
+// stands against its limits, refused or not, and has to be settled if it was
+// not refused.
+func (r *Room) Reserve(p *Plan, s *Subject, d Demand, now time.Time) (*Hold, error) {
+	h := &Hold{room: r, begun: r.at(now), price: d.Price, input: d.Input, output: d.Output, key: s.Key, model: s.Model}
+	if d.Output == 0 {
+		h.output = r.outputs.expect(s.Key, s.Model)
+	}
+	h.taken = h.takenRoom[:0]
+	r.match(p, s, h)
+	h.lock()
+	err := h.decide()
+	h.unlock()
+	if err != nil {
+		h.taken = nil
+	}
+	return h, err
+}
+
+// Sweep forgets the cells of which nothing is lost.
+func (r *Room) Sweep(now time.Time) { r.cells.sweep(r.at(now)) }
+
+// match lists what the call needs of the limits that concern it, in the order
+// of the plan, which is the order in which cells are locked.
+func (r *Room) match(p *Plan, s *Subject, h *Hold) {
+	var room [192]byte
+	var last *rule
+	concerned := false
+	for i := range p.limits {
+		l := &p.limits[i]
+		if l.rule != last {
+			last, concerned = l.rule, l.rule.concerns(s)
+		}
+		if !concerned {
+			continue
+		}
+		b, ok := l.boundFor(s)
+		if !ok {
+			continue
+		}
+		key := l.appendKey(room[:0], s)
+		h.taken = append(h.taken, taken{limit: l, bound: b, since: p.since, cell: r.cells.find(key), n: l.need(h.price, h.input, h.output)})
+		if l.budget != nil {
+			h.budgets = true
+		}
+	}
+}

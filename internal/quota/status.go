@@ -1,0 +1,192 @@
+package quota
+
+import (
+	"slices"
+	"time"
+
+	"github.com/headgate-ai/headgate/internal/llm"
+)
+
+// State is how one limit stands for one subject.
+type State struct {
+	Standing
+	Dimension string
+	// Budget is whether it is a budget: then Reset is when its period ends.
+	Budget bool
+	Shadow bool
+}
+
+// Amount is a number of the limit as a program should see it: dollars where
+// it counts money.
+func (s *State) Amount(n int64) any {
+	if s.Dimension == money.String() {
+		return llm.Money(n)
+	}
+	return n
+}
+
+// Stand lists how a subject stands against every limit that concerns it. It
+// takes nothing.
+func (r *Room) Stand(p *Plan, s *Subject, now time.Time) []State {
+	var all []State
+	at := r.at(now)
+	for i := range p.limits {
+		l := &p.limits[i]
+		b, ok := l.boundFor(s)
+		if !ok || !l.rule.concerns(s) {
+			continue
+		}
+		c := r.cells.peek(l.appendKey(nil, s))
+		if c == nil {
+			c = new(cell)
+		}
+		c.mu.Lock()
+		all = append(all, l.stand(c, b, p.since, at))
+		c.mu.Unlock()
+	}
+	return all
+}
+
+// stand is how a limit stands. It changes nothing that another bound could tell.
+func (l *limit) stand(c *cell, b bound, since, now int64) State {
+	st := State{Dimension: l.dimension.String(), Budget: l.budget != nil, Shadow: l.rule.shadow}
+	st.Rule = l.rule.name
+	if g := l.budget; g != nil {
+		g.turn(&c.state, now)
+		st.Limit, st.Remaining, st.Reset = g.limit, max(0, g.left(&c.state)), time.Duration(c.state.purse.until-now)
+		return st
+	}
+	c.under(b, since, now)
+	t := taken{limit: l, cell: c, bound: b}
+	st.Standing = t.standing(now)
+	return st
+}
+
+// Restore sets what has been used of budgets' periods that are still running,
+// as the ledger kept it. It is called before the first call.
+func (r *Room) Restore(p *Plan, scope string, period, used int64, now time.Time) {
+	for i := range p.limits {
+		l := &p.limits[i]
+		if l.budget == nil || !l.names(scope) {
+			continue
+		}
+		c := r.cells.find([]byte(scope))
+		c.mu.Lock()
+		c.under(l.bound, p.since, r.at(now))
+		l.budget.restore(&c.state, period*int64(time.Second), used, r.at(now))
+		c.mu.Unlock()
+	}
+}
+
+// names is whether a cell's key is one of the limit's.
+func (l *limit) names(key string) bool {
+	n := len(l.id)
+	return len(key) >= n && key[:n] == l.id && (len(key) == n || key[n] == '|')
+}
+
+// Level is how full the cells of one limit are, all together, for metrics.
+type Level struct {
+	Rule, Dimension                string
+	Capacity, Available            int64
+	PerSecond                      float64 // what comes back in a second, in all cells
+	Cells                          int
+	Admitted, Refused, WouldRefuse int64
+}
+
+// mostLevels bounds how many cells one look at the levels visits.
+const mostLevels = 100_000
+
+// Levels sums the cells of each limit.
+func (r *Room) Levels(p *Plan, now time.Time) []Level {
+	levels := make([]Level, len(p.limits))
+	index := make(map[string]int, len(p.limits))
+	for i := range p.limits {
+		l := &p.limits[i]
+		index[l.id] = i
+		levels[i] = Level{
+			Rule: l.rule.name, Dimension: l.dimension.String(),
+			Admitted: l.count.Admitted.Load(), Refused: l.count.Refused.Load(), WouldRefuse: l.count.Shadowed.Load(),
+		}
+	}
+	at, seen := r.at(now), 0
+	r.cells.each(func(c *cell) {
+		if seen++; seen > mostLevels {
+			return
+		}
+		i, ok := index[idOf(c.key)]
+		if !ok {
+			return
+		}
+		levels[i].add(&p.limits[i], c, at)
+	})
+	return levels
+}
+
+func (v *Level) add(l *limit, c *cell, now int64) {
+	v.Cells++
+	if g := l.budget; g != nil {
+		g.turn(&c.state, now)
+		v.Capacity += g.limit
+		v.Available += max(0, g.left(&c.state))
+		return
+	}
+	v.Capacity += c.bound.capacity()
+	v.Available += max(0, c.bound.available(&c.state, now))
+	if c.bound.period > 0 {
+		v.PerSecond += float64(c.bound.count) * 1e9 / float64(c.bound.period)
+	}
+}
+
+// idOf is the limit that a cell's key begins with.
+func idOf(key string) string {
+	for i := range len(key) {
+		if key[i] == '|' {
+			return key[:i]
+		}
+	}
+	return key
+}
+
+// Top is a subject of a limit and how much it has used.
+type Top struct {
+	Cell        string
+	Limit, Used int64
+	UnderWay    int // calls that are not settled
+}
+
+// Top lists the cells that have used most, in proportion to their limit.
+func (r *Room) Top(p *Plan, n int, now time.Time) []Top {
+	index := make(map[string]*limit, len(p.limits))
+	for i := range p.limits {
+		index[p.limits[i].id] = &p.limits[i]
+	}
+	at := r.at(now)
+	var top []Top
+	r.cells.each(func(c *cell) {
+		l := index[idOf(c.key)]
+		if l == nil {
+			return
+		}
+		var v Level
+		v.add(l, c, at)
+		top = append(top, Top{c.key, v.Capacity, v.Capacity - v.Available, c.holds})
+		if len(top) > 4*n+64 {
+			top = most(top, n)
+		}
+	})
+	return most(top, n)
+}
+
+func most(top []Top, n int) []Top {
+	slices.SortFunc(top, func(a, b Top) int {
+		x, y := float64(a.Used)*float64(b.Limit), float64(b.Used)*float64(a.Limit)
+		switch {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return 0
+	})
+	return top[:min(n, len(top))]
+}

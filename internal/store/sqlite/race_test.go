@@ -1,0 +1,6 @@
+//go:build race
+
+package sqlite
+
+// raceEnabled is whether the race detector watches.
+const raceEnabled = true

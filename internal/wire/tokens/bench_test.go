@@ -1,0 +1,92 @@
+package tokens
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/headgate-ai/headgate/internal/llm"
+)
+
+func BenchmarkCount(b *testing.B) {
+	const size = 100 << 10
+	texts := []struct {
+		name string
+		text []byte
+	}{
+		{"english", english(size)},
+		{"chinese", filled(size, seeds()["chinese"]...)},
+		{"russian", filled(size, seeds()["russian"]...)},
+		{"code", filled(size, seeds()["code"]...)},
+		{"json", filled(size, jsons(40)...)},
+		{"hostile/a", hostile["letter a"](size)},
+		{"hostile/spaces", hostile["spaces"](size)},
+		{"hostile/letters", hostile["letters"](size)},
+		{"hostile/marks", hostile["marks"](size)},
+	}
+	for _, o := range oracles() {
+		for _, t := range texts {
+			b.Run(o.ours.Name()+"/"+t.name, func(b *testing.B) {
+				b.SetBytes(int64(len(t.text)))
+				b.ReportAllocs()
+				for b.Loop() {
+					o.ours.Count(t.text)
+				}
+			})
+		}
+	}
+}
+
+// filled repeats the parts up to size bytes, and cuts at the end of a part.
+func filled(size int, parts ...string) []byte {
+	var b []byte
+	for i := 0; len(b) < size; i++ {
+		b = append(append(b, parts[i%len(parts)]...), '\n')
+	}
+	return b
+}
+
+func jsons(n int) (all []string) {
+	for _, s := range corpus(9, n*len(kinds)) {
+		if s.kind == "json" && strings.HasPrefix(string(s.text), "{") {
+			all = append(all, string(s.text))
+		}
+	}
+	return all
+}
+
+func BenchmarkEstimate(b *testing.B) {
+	for name, text := range map[string][]byte{"english": english(4 << 10), "chinese": filled(4<<10, seeds()["chinese"]...)[:4<<10]} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				EstimateOf(FamilyO200k, text)
+			}
+		})
+	}
+}
+
+func BenchmarkPrompt(b *testing.B) {
+	for _, size := range []int{4 << 10, 64 << 10} {
+		body := conversation(size)
+		for _, model := range []string{"gpt-4o", "claude-sonnet-4-5"} {
+			b.Run(fmt.Sprintf("%s/%dKiB", model, size>>10), func(b *testing.B) {
+				var s Scratch
+				b.SetBytes(int64(len(body)))
+				b.ReportAllocs()
+				for b.Loop() {
+					s.Prompt(body, llm.OpenAI, llm.Chat, model, Calibration{}, 256<<10)
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkCountWithin(b *testing.B) {
+	text := joined(1, 1<<20)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		CountWithin(O200k(), text, 64<<10)
+	}
+}
