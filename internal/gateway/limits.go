@@ -2,9 +2,9 @@ package gateway
 
 import (
 	"encoding/hex"
+	"math/rand/v2"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/authn"
@@ -22,24 +22,8 @@ import (
 	"github.com/headgate-ai/headgate/internal/wire/tokens"
 )
 
-// countBudget is how much of a prompt is counted exactly, in bytes. At the
-// speed of the encoder that is about a millisecond.
-const countBudget = 64 << 10
-
-var scratches = sync.Pool{New: func() any { return new(tokens.Scratch) }}
-
-// inputTokens counts or estimates the tokens of a call's prompt.
-func inputTokens(call *llm.Call, model string) int64 {
-	if call.Form || call.Raw == nil {
-		return 0
-	}
-	s := scratches.Get().(*tokens.Scratch)
-	defer scratches.Put(s)
-	return int64(s.Prompt(call.Raw, call.Dialect, call.Op, model, tokens.Calibration{}, countBudget).Tokens)
-}
-
 // facts are what conditions may ask of a call; nil where there is none to ask.
-func facts(snap *Snapshot, x *edge.Exchange, who *authn.Grant, call *llm.Call, now time.Time) *condition.Input {
+func (g *Gateway) facts(snap *Snapshot, x *edge.Exchange, who *authn.Grant, call *llm.Call, now time.Time) *condition.Input {
 	uses := snap.Quota.Uses() | snap.Authn.Uses()
 	if uses == 0 && !snap.Authn.Decides() {
 		return nil
@@ -53,7 +37,7 @@ func facts(snap *Snapshot, x *edge.Exchange, who *authn.Grant, call *llm.Call, n
 		in.IP = x.Client()
 	}
 	if uses.Any(condition.Tokens) {
-		in.Tokens = inputTokens(call, call.Model)
+		in.Tokens = int64(g.counting.prompt(call, call.Model).Tokens)
 	}
 	authn.Describe(who, in)
 	return in
@@ -83,53 +67,88 @@ func claim(who *authn.Grant) func(string) string {
 	}
 }
 
-// addressed is the model's name that limits go by: the client's, but not with
-// the provider before it, or a limit could be passed by that spelling.
-func addressed(call *llm.Call, choice *route.Choice) string {
-	if strings.HasSuffix(choice.Model, "/*") && len(choice.Legs) > 0 {
-		return choice.Legs[0].Model
-	}
-	return call.Model
-}
-
-// account is what a call has reserved and will cost.
+// account is what a call has reserved and will cost. It is to be settled in any
+// case.
 type account struct {
-	g     *Gateway
-	snap  *Snapshot
-	rec   *journal.Record
-	call  *llm.Call
-	hold  *quota.Hold
-	price *meter.Price
-	leg   fleet.Leg // the latest that was tried
-	input int64     // tokens of the prompt, as counted before the call
-	sent  bool      // a provider has been asked
-	done  bool
+	g      *Gateway
+	snap   *Snapshot
+	x      *edge.Exchange
+	rec    *journal.Record
+	who    *authn.Grant
+	call   *llm.Call
+	choice *route.Choice
+	facts  *condition.Input
+
+	hold     *quota.Hold
+	price    *meter.Price
+	count    tokens.Count // of the prompt, before the call
+	leg      fleet.Leg    // the latest that was tried
+	degraded bool         // another model was taken
+	sent     bool         // a provider has been asked
+	done     bool
 }
 
-// reserve asks whether the call may be made and takes what it may need. The
-// account is to be settled in any case.
-func (g *Gateway) reserve(snap *Snapshot, x *edge.Exchange, rec *journal.Record, who *authn.Grant, call *llm.Call, choice *route.Choice, in *condition.Input) (*account, error) {
-	a := &account{g: g, snap: snap, rec: rec, call: call}
-	leg := choice.Legs[0]
-	if p, ok := snap.Prices.Price(leg.Model, leg.Provider, rec.Start); ok {
-		a.price = p
-	}
-	if snap.Quota.Empty() && who.Rate == 0 && who.Tier == "" {
-		return a, nil
+// reserve asks whether the call may be made and takes what it may need. Where a
+// budget is at its end and names another model, that one is taken in the place
+// of the one that was asked for.
+func (a *account) reserve() error {
+	leg := a.choice.Legs[0]
+	a.priceOf(leg)
+	if a.snap.Quota.Empty() && a.who.Rate == 0 && a.who.Tier == "" {
+		return nil
 	}
 	s := &quota.Subject{
-		Principal: who.Principal, Model: addressed(call, choice), Provider: leg.Provider, IP: x.Client(), Region: x.Region(), Claim: claim(who), Facts: in,
+		Principal: a.who.Principal, Model: a.model(), Provider: leg.Provider, IP: a.x.Client(), Region: a.x.Region(),
+		Claim: claim(a.who), Facts: a.facts,
 	}
-	if in != nil {
-		in.Model = s.Model
+	if a.facts != nil {
+		a.facts.Model = s.Model
 	}
-	if snap.Quota.Counts() {
-		a.input = inputTokens(call, leg.Model)
+	if a.snap.Quota.Counts() {
+		a.count = a.g.counting.prompt(a.call, leg.Model)
 	}
 	var err error
-	a.hold, err = g.Quota.Reserve(&snap.Quota, s, quota.Demand{Input: a.input, Output: call.MaxOutput(), Price: a.price}, time.Now())
-	limitHeaders(x, a.hold)
-	return a, err
+	a.hold, err = a.g.Quota.Reserve(&a.snap.Quota, s, quota.Demand{Input: int64(a.count.Tokens), Output: a.call.MaxOutput(), Price: a.price}, time.Now())
+	if err != nil && a.degrade() {
+		return a.reserve()
+	}
+	if a.hold.Trimmed > 0 {
+		a.call.Bound = max(1, a.hold.Trimmed/max(1, a.call.Choices))
+		a.x.ResponseHeader()["X-Degraded"] = []string{"max_tokens"}
+	}
+	limitHeaders(a.x, a.hold)
+	return err
+}
+
+// degrade takes the model that a budget at its end names, once.
+func (a *account) degrade() bool {
+	if a.degraded || a.hold.Instead == "" || a.hold.Instead == a.call.Model {
+		return false
+	}
+	other, err := route.Order(&a.snap.Route, a.hold.Instead, rand.Uint64())
+	if err != nil {
+		return false
+	}
+	a.degraded, *a.choice, a.rec.Model = true, other, other.Model
+	a.x.ResponseHeader()["X-Degraded"] = []string{"model"}
+	return true
+}
+
+// model is the name that limits go by: the client's, but not with the provider
+// before it, or a limit could be passed by that spelling.
+func (a *account) model() string {
+	if a.degraded || strings.HasSuffix(a.choice.Model, "/*") {
+		return a.choice.Legs[0].Model
+	}
+	return a.call.Model
+}
+
+// priceOf is what a leg costs from now on.
+func (a *account) priceOf(leg fleet.Leg) {
+	a.price = nil
+	if p, ok := a.snap.Prices.Price(leg.Model, leg.Provider, a.rec.Start); ok {
+		a.price = p
+	}
 }
 
 // limitHeaders tells the client how it stands, in the dialect's own headers and
@@ -160,7 +179,7 @@ func (a *account) spent() func(llm.Usage) bool {
 		return nil
 	}
 	return func(u llm.Usage) bool {
-		u.Input = max(u.Input, a.input)
+		u.Input = max(u.Input, int64(a.count.Tokens))
 		return a.hold.Spent(u)
 	}
 }
@@ -178,6 +197,7 @@ func (a *account) settle(u llm.Usage, err error) {
 	if !a.sent {
 		return
 	}
+	a.g.counting.learn(a.leg.Model, a.count, u)
 	rec := a.rec
 	if a.price != nil {
 		rec.Cost = a.price.Cost(u)
@@ -208,18 +228,15 @@ func entryID(rec *journal.Record) string {
 func (a *account) tried(leg fleet.Leg, sent bool) {
 	a.sent = a.sent || sent
 	a.leg = leg
-	a.price = nil
-	if p, ok := a.snap.Prices.Price(leg.Model, leg.Provider, a.rec.Start); ok {
-		a.price = p
-	}
+	a.priceOf(leg)
 }
 
-// prompt is how many tokens the prompt has, as far as it is known here.
+// prompt is how many tokens the prompt has.
 func (a *account) prompt() int64 {
-	if a.input == 0 {
-		return int64(a.call.PromptAt.Len()+3) / 4
+	if a.count.Tokens == 0 {
+		a.count = a.g.counting.prompt(a.call, a.leg.Model)
 	}
-	return a.input
+	return int64(a.count.Tokens)
 }
 
 // billed is the usage that a call is charged for: what the provider reported,

@@ -34,6 +34,8 @@ type Gateway struct {
 	Journal  *journal.Room
 	// Ledger is nil where none is kept.
 	Ledger *ledger.Room
+
+	counting counting
 }
 
 // Adopt makes s the plan of requests that have not begun yet.
@@ -87,7 +89,7 @@ func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, r
 	if !who.MayUse(call.Model) {
 		return notAllowed(call)
 	}
-	asked := facts(snap, x, who, call, rec.Start)
+	asked := g.facts(snap, x, who, call, rec.Start)
 	if err = authorize(snap, who, asked); err != nil {
 		return err
 	}
@@ -100,7 +102,8 @@ func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, r
 	}
 	rec.Model = choice.Model
 
-	acct, err := g.reserve(snap, x, rec, who, call, &choice, asked)
+	acct := &account{g: g, snap: snap, x: x, rec: rec, who: who, call: call, choice: &choice, facts: asked}
+	err = acct.reserve()
 	if rec.Mark(journal.Reserve, time.Now()); err != nil {
 		return err
 	}

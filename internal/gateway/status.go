@@ -32,7 +32,7 @@ type standing struct {
 // call of a model, and takes nothing of any.
 func (g *Gateway) status(snap *Snapshot, x *edge.Exchange, who *authn.Grant, call *llm.Call, now time.Time) error {
 	call.Model = x.Query("model")
-	in := facts(snap, x, who, call, now)
+	in := g.facts(snap, x, who, call, now)
 	if in != nil {
 		in.Path, in.Op, in.Method = "/v1/chat/completions", string(llm.Chat), http.MethodPost
 	}

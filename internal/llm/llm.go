@@ -120,6 +120,9 @@ type Call struct {
 	Form bool
 	// Length is the body's whole length in bytes, -1 when it is not known.
 	Length int64
+	// Bound is the bound on output tokens that the gateway sets in the place of
+	// the client's, 0 where it sets none.
+	Bound int64
 	// WantsStream is whether the answer is to be streamed: the body says so,
 	// or else the Accept header does (then the body is edited to say so).
 	WantsStream bool

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"sort"
 	"time"
 )
 
@@ -115,4 +116,32 @@ func (b *budget) restore(s *state, period, used, now int64) {
 	if b.turn(s, now); s.purse.from == period {
 		s.purse.used = used
 	}
+}
+
+// leastTrimmed is the shortest answer that is worth asking for.
+const leastTrimmed = 16
+
+// trim shortens the answer that is reckoned with to what the budgets allow that
+// say so.
+func (h *Hold) trim() {
+	most := h.output
+	for i := range h.taken {
+		t := &h.taken[i]
+		if b := t.limit.budget; b != nil && b.exhausted.trim && b.wait(&t.cell.state, t.n, h.begun) != 0 {
+			most = min(most, h.affordable(t.limit, b.left(&t.cell.state)))
+		}
+	}
+	if most == h.output || most < leastTrimmed {
+		return
+	}
+	h.output, h.Trimmed = most, most
+	for i := range h.taken {
+		h.taken[i].n = h.taken[i].limit.need(h.price, h.input, h.output)
+	}
+}
+
+// affordable is the longest answer for which so much is enough.
+func (h *Hold) affordable(l *limit, left int64) int64 {
+	n := sort.Search(int(h.output), func(output int) bool { return l.need(h.price, h.input, int64(output)+1) > left })
+	return int64(n)
 }

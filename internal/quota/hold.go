@@ -26,6 +26,12 @@ type Hold struct {
 	Requests, Tokens Standing
 	// Low is the budget that has less left than its soft limit, "" if none has.
 	Low string
+	// Trimmed is the bound on the answer's tokens that a budget at its end sets,
+	// 0 where none does.
+	Trimmed int64
+	// Instead is the model that a budget at its end names in the place of the one
+	// that was asked for; "" where none does. It comes with a refusal.
+	Instead string
 }
 
 // taken is what was taken of one cell, or is to be.
@@ -60,6 +66,7 @@ func (h *Hold) unlock() {
 
 // decide takes everything, or finds what is in the way. The cells are locked.
 func (h *Hold) decide() error {
+	h.trim()
 	var worst *taken
 	var wait int64
 	for i := range h.taken {
@@ -75,6 +82,9 @@ func (h *Hold) decide() error {
 		}
 	}
 	if worst != nil {
+		if b := worst.limit.budget; b != nil {
+			h.Instead = b.exhausted.model
+		}
 		h.stand()
 		worst.limit.count.Refused.Add(1)
 		return worst.refusal(wait, h.begun)

@@ -325,6 +325,30 @@ func TestStreamStopsAtTheBudget(t *testing.T) {
 	}
 }
 
+func TestDegrade(t *testing.T) {
+	r := New()
+	p := compile(t, r, Config{Budgets: []BudgetConfig{
+		{Name: "b", Per: []string{"key"}, Limit: AmountConfig{USD: llm.USD / 1e3}, Period: "day", Exhausted: "trim"},
+		{Name: "c", When: `principal.key == "other"`, Limit: AmountConfig{Tokens: 100}, Period: "day", Exhausted: "degrade: model:small"},
+	}})
+	price, now := dollar(t), time.Now()
+	h, err := r.Reserve(p, by("a"), Demand{Input: 400, Output: 5000, Price: price}, now)
+	if err != nil || h.Trimmed != 600 {
+		t.Fatalf("%v, trimmed to %d, want 600", err, h.Trimmed)
+	}
+	if s := r.Stand(p, by("a"), now)[0]; s.Remaining != 0 {
+		t.Errorf("%+v", s)
+	}
+	h.Settle(Settlement{Price: price, Usage: llm.Usage{Input: 400, Output: 590}}, now)
+	if _, err := r.Reserve(p, by("a"), Demand{Input: 1, Output: 5000, Price: price}, now); err == nil {
+		t.Error("nine tokens are no answer")
+	}
+	h, err = r.Reserve(p, by("other"), Demand{Input: 90, Output: 11, Price: price}, now)
+	if refused(t, err, fault.QuotaExhausted); h.Instead != "small" {
+		t.Errorf("instead %q", h.Instead)
+	}
+}
+
 func TestRestore(t *testing.T) {
 	r := New()
 	p := compile(t, r, Config{Budgets: []BudgetConfig{{Name: "day", Per: []string{"key"}, Limit: AmountConfig{Tokens: 100}, Period: "day"}}})

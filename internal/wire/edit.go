@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"slices"
+	"strconv"
 
 	"github.com/headgate-ai/headgate/internal/llm"
 	"github.com/headgate-ai/headgate/internal/wire/jsonspan"
@@ -30,6 +31,24 @@ func EditStream(edits []llm.Edit, call *llm.Call) []llm.Edit {
 		return append(edits, llm.Edit{Span: call.StreamAt, New: []byte("true")})
 	}
 	return append(edits, InsertMember(call.Raw, 0, `"stream":true`))
+}
+
+// EditBound sets the bound on the answer's tokens where the gateway has one:
+// in the fields that the client has used, else in the one that is given.
+func EditBound(edits []llm.Edit, call *llm.Call, field string) []llm.Edit {
+	if call.Bound <= 0 || call.Form || field == "" {
+		return edits
+	}
+	value := strconv.FormatInt(call.Bound, 10)
+	if call.MaxTokensAt[0].Len() == 0 {
+		return append(edits, InsertMember(call.Raw, 0, `"`+field+`":`+value))
+	}
+	for _, at := range call.MaxTokensAt {
+		if at.Len() > 0 {
+			edits = append(edits, llm.Edit{Span: at, New: []byte(value)})
+		}
+	}
+	return edits
 }
 
 // InsertMember puts a member first into the object that begins at or, after

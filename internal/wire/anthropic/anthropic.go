@@ -32,7 +32,12 @@ func (Dialect) Peek(_ llm.Operation, raw []byte) (llm.Envelope, error) {
 // Edits makes the model name and the stream flag what the provider must see.
 // Usage is part of every Anthropic stream and need not be asked for.
 func (Dialect) Edits(edits []llm.Edit, call *llm.Call, model string) []llm.Edit {
-	return wire.InOrder(wire.EditStream(wire.EditModel(edits, call, model), call))
+	field := ""
+	if call.Op == llm.Chat {
+		field = "max_tokens"
+	}
+	edits = wire.EditStream(wire.EditModel(edits, call, model), call)
+	return wire.InOrder(wire.EditBound(edits, call, field))
 }
 
 // StreamEnd is empty: a stream without message_stop is not complete.

@@ -6,6 +6,7 @@ package openai
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/headgate-ai/headgate/internal/llm"
 	"github.com/headgate-ai/headgate/internal/wire"
@@ -45,10 +46,30 @@ func (Dialect) Peek(op llm.Operation, raw []byte) (llm.Envelope, error) {
 func (Dialect) Edits(edits []llm.Edit, call *llm.Call, model string) []llm.Edit {
 	edits = wire.EditModel(edits, call, model)
 	edits = wire.EditStream(edits, call)
+	edits = wire.EditBound(edits, call, boundField(call.Op, model))
 	if call.WantsStream && !call.IncludeUsage && (call.Op == llm.Chat || call.Op == llm.Completion) {
 		edits = editUsage(edits, call)
 	}
 	return wire.InOrder(edits)
+}
+
+// boundField is the field that bounds the answer. Models that reason take
+// max_completion_tokens only, and most other servers know only max_tokens.
+func boundField(op llm.Operation, model string) string {
+	switch op {
+	case llm.Completion:
+		return "max_tokens"
+	case llm.Responses:
+		return "max_output_tokens"
+	case llm.Chat:
+		for _, prefix := range []string{"o1", "o3", "o4", "gpt-5"} {
+			if strings.HasPrefix(model, prefix) {
+				return "max_completion_tokens"
+			}
+		}
+		return "max_tokens"
+	}
+	return ""
 }
 
 // editUsage asks for the usage chunk of a stream. Whatever stands beside

@@ -1,0 +1,106 @@
+package gateway
+
+import (
+	"math"
+	"sync"
+
+	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/internal/wire/tokens"
+)
+
+// counting is what the gateway knows of how models count tokens. Where a
+// model's vocabulary is public, prompts are counted; else they are estimated,
+// and every answer that reports its usage teaches the estimates of its model.
+// The zero value is ready to use.
+type counting struct {
+	scratches sync.Pool // of *tokens.Scratch
+
+	mu     sync.Mutex
+	models map[string]*learnt
+}
+
+// learnt is of one model.
+type learnt struct {
+	calibration tokens.Calibration
+	off         float64 // average of how far counts were off, as a part of the truth
+	seen        int64
+}
+
+const (
+	// countBudget is how much of a prompt is counted exactly, in bytes, before
+	// samples must do. At the speed of the encoder that is about half a
+	// millisecond.
+	countBudget = 64 << 10
+	// mostLearnt bounds the models that are learnt of: with globs, their names
+	// are the clients'.
+	mostLearnt = 1000
+	// offRate is the weight of a new answer in the average of the errors.
+	offRate = 1.0 / 50
+)
+
+// prompt counts the tokens of a call's prompt as the model will.
+func (c *counting) prompt(call *llm.Call, model string) tokens.Count {
+	if call.Form || call.Raw == nil {
+		return tokens.Count{}
+	}
+	s, _ := c.scratches.Get().(*tokens.Scratch)
+	if s == nil {
+		s = new(tokens.Scratch)
+	}
+	defer c.scratches.Put(s)
+	return s.Prompt(call.Raw, call.Dialect, call.Op, model, c.calibration(model), countBudget)
+}
+
+func (c *counting) calibration(model string) tokens.Calibration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l := c.models[model]; l != nil {
+		return l.calibration
+	}
+	return tokens.Calibration{}
+}
+
+// learn compares a count with what the provider reported.
+func (c *counting) learn(model string, n tokens.Count, u llm.Usage) {
+	if u.Estimated || u.Input <= 0 || n.Tokens <= 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.models[model]
+	if l == nil {
+		if len(c.models) >= mostLearnt {
+			return
+		}
+		if c.models == nil {
+			c.models = map[string]*learnt{}
+		}
+		l = new(learnt)
+		c.models[model] = l
+	}
+	l.seen++
+	off := math.Abs(float64(n.Tokens)-float64(u.Input)) / float64(u.Input)
+	l.off += (off - l.off) * max(offRate, 1/float64(l.seen))
+	if n.Text.Tokens > 0 {
+		l.calibration = l.calibration.Learn(float64(u.Input)-float64(n.ImageTokens), n.Text)
+	}
+}
+
+// CountError is how far the counts of one model's prompts are off on average,
+// as a part of what the provider reports.
+type CountError struct {
+	Model  string
+	Error  float64
+	Counts int64
+}
+
+// CountErrors lists the models that were learnt of, in no order.
+func (g *Gateway) CountErrors() []CountError {
+	g.counting.mu.Lock()
+	defer g.counting.mu.Unlock()
+	all := make([]CountError, 0, len(g.counting.models))
+	for name, l := range g.counting.models {
+		all = append(all, CountError{name, l.off, l.seen})
+	}
+	return all
+}
