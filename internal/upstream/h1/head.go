@@ -173,8 +173,23 @@ func (x *exchange) readHead(c *conn) error {
 		case code >= 200:
 			return nil
 		}
+		if err := x.skipBodyless(); err != nil {
+			return err
+		}
 	}
 	return malformed("more than %d informational responses", maxInformational)
+}
+
+// skipBodyless checks the head of an informational response, which has no body
+// (RFC 9112, section 6.3): a length or coding that cannot be read says that its
+// server and we do not mean the same by what follows.
+func (x *exchange) skipBodyless() error {
+	if _, err := x.transferCoding(); err != nil {
+		return err
+	}
+	x.resp.TransferEncoding = nil
+	_, err := contentLength(x.resp.Header)
+	return err
 }
 
 // oneHead reads one head of at most budget bytes and gives its length.
