@@ -42,8 +42,12 @@ clean: ## Remove what was built and installed here.
 .PHONY: test
 test: test-unit test-bare test-sdk test-readme ## Everything: unit tests with the race detector and without where that differs, the vendors' SDKs, the examples of the README.
 
+.PHONY: packages
+packages: ## The Debian packages of servers that tests start, such as Redis; installed where that is allowed.
+	@scripts/packages.sh
+
 .PHONY: test-unit
-test-unit: ## The unit tests, with the race detector.
+test-unit: packages ## The unit tests, with the race detector.
 	go test -race ./...
 
 # What the race detector changes: it allocates, and internal/socket takes other

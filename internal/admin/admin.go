@@ -1,6 +1,8 @@
 // Package admin serves operators: health checks, metrics, profiles, and the
-// admin API with the running configuration, the recent requests and the
-// totals. It shows what it is handed and decides nothing; app builds it.
+// admin API, which shows the running configuration, the recent requests, what
+// was used, the limits and the keys, and takes operators' changes. It keeps the
+// record of those changes, and has the grave ones confirmed. What a change does
+// is decided in the rooms that it is handed; app builds it.
 package admin
 
 import (
@@ -14,8 +16,11 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 
+	"github.com/headgate-ai/headgate/internal/authn/confirm"
 	"github.com/headgate-ai/headgate/internal/journal"
+	"github.com/headgate-ai/headgate/internal/quota"
 )
 
 // Status is the state of the configuration, as GET /admin/v1/config shows it.
@@ -45,10 +50,31 @@ type Gateway struct {
 	Reload func(context.Context) (hash string, mistakes []string)
 	// Token is the current admin token, "" where none is needed.
 	Token func() string
+	// Audit is where changes are recorded.
+	Audit *Audit
+	// Keys are the keys that the gateway minted; nil where it keeps none.
+	Keys Keys
+	// Quota keeps the limits of the plan that is running.
+	Quota *quota.Room
+	Plan  func() *quota.Plan
+	// Usage reads the ledger; nil where none is kept.
+	Usage Usage
+	// Degradation is how far the gateway is turned down.
+	Degradation Degradation
+}
+
+// server is the admin API of one listener.
+type server struct {
+	Gateway
+	book confirm.Book
+	// setting is held while a limit is changed and the change recorded, so that
+	// the record has the order of the changes.
+	setting sync.Mutex
 }
 
 // Handler serves the admin listener.
-func Handler(g Gateway) http.Handler {
+func Handler(gateway Gateway) http.Handler {
+	g := &server{Gateway: gateway}
 	mux := http.NewServeMux()
 	Health(mux, g.Ready)
 	mux.Handle("GET /metrics", g.Journal.Handler())
@@ -58,6 +84,18 @@ func Handler(g Gateway) http.Handler {
 	closed.HandleFunc("GET /admin/v1/requests", g.requests)
 	closed.HandleFunc("GET /admin/v1/requests/{id}", g.request)
 	closed.HandleFunc("GET /admin/v1/usage", g.usage)
+	closed.HandleFunc("GET /admin/v1/audit", g.audit)
+	closed.HandleFunc("GET /admin/v1/keys", g.listKeys)
+	closed.HandleFunc("POST /admin/v1/keys", g.createKey)
+	closed.HandleFunc("POST /admin/v1/keys/{id}/rotate", g.rotateKey)
+	closed.HandleFunc("DELETE /admin/v1/keys/{id}", g.revokeKey)
+	closed.HandleFunc("GET /admin/v1/limits", g.limits)
+	closed.HandleFunc("PUT /admin/v1/limits/{rule}", g.setLimit)
+	closed.HandleFunc("DELETE /admin/v1/limits/{rule}", g.resetLimit)
+	closed.HandleFunc("GET /admin/v1/degrade", g.degradation)
+	closed.HandleFunc("POST /admin/v1/degrade", g.degrade)
+	closed.HandleFunc("GET /admin/v1/metrics-window", g.window)
+	closed.HandleFunc("GET /admin/metrics-window", g.window)
 	closed.HandleFunc("/debug/pprof/", pprof.Index)
 	closed.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	closed.HandleFunc("/debug/pprof/profile", pprof.Profile)
@@ -66,7 +104,8 @@ func Handler(g Gateway) http.Handler {
 	closed.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		fail(w, http.StatusNotFound, "there is nothing at this path")
 	})
-	guarded := g.guard(closed)
+	// No page of another site may have a browser change anything here.
+	guarded := http.NewCrossOriginProtection().Handler(g.guard(closed))
 	mux.Handle("/admin/", guarded)
 	mux.Handle("/debug/", guarded)
 	return mux
@@ -90,7 +129,7 @@ func Health(mux *http.ServeMux, ready func() (bool, string)) {
 // guard lets operators in: by the token, or where there is none, from this
 // machine only and under a name of this machine, so that no web page can reach
 // it by a name that it made up.
-func (g Gateway) guard(next http.Handler) http.Handler {
+func (g *server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if token := g.Token(); token != "" {
 			scheme, sent, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -125,11 +164,11 @@ func local(hostport string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-func (g Gateway) config(w http.ResponseWriter, _ *http.Request) {
+func (g *server) config(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, g.Config())
 }
 
-func (g Gateway) reload(w http.ResponseWriter, r *http.Request) {
+func (g *server) reload(w http.ResponseWriter, r *http.Request) {
 	hash, mistakes := g.Reload(r.Context())
 	if len(mistakes) > 0 {
 		write(w, http.StatusUnprocessableEntity, map[string]any{"reloaded": false, "hash": hash, "errors": mistakes})
@@ -143,20 +182,27 @@ const (
 	maxLimit     = 10_000
 )
 
-func (g Gateway) requests(w http.ResponseWriter, r *http.Request) {
-	limit := defaultLimit
-	if v := r.URL.Query().Get("limit"); v != "" {
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 1 || n > maxLimit {
-			fail(w, http.StatusBadRequest, "limit must be a whole number from 1 to "+strconv.Itoa(maxLimit))
-			return
-		}
-		limit = n
+func (g *server) requests(w http.ResponseWriter, r *http.Request) {
+	if limit, ok := number(w, r, "limit", defaultLimit, maxLimit); ok {
+		write(w, http.StatusOK, map[string]any{"requests": g.Journal.Recent(limit)})
 	}
-	write(w, http.StatusOK, map[string]any{"requests": g.Journal.Recent(limit)})
 }
 
-func (g Gateway) request(w http.ResponseWriter, r *http.Request) {
+// number is a parameter from 1 to most; where it is none the client is told.
+func number(w http.ResponseWriter, r *http.Request, name string, otherwise, most int) (int, bool) {
+	v := r.URL.Query().Get(name)
+	if v == "" {
+		return otherwise, true
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 || n > most {
+		fail(w, http.StatusBadRequest, name+" must be a whole number from 1 to "+strconv.Itoa(most))
+		return 0, false
+	}
+	return n, true
+}
+
+func (g *server) request(w http.ResponseWriter, r *http.Request) {
 	view, ok := g.Journal.Find(r.PathValue("id"))
 	if !ok {
 		fail(w, http.StatusNotFound, "no request with this id is among the recent ones")
@@ -165,19 +211,20 @@ func (g Gateway) request(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, view)
 }
 
-func (g Gateway) usage(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	for name := range q {
-		if name != "model" && name != "key" && name != "tenant" {
-			fail(w, http.StatusBadRequest, "unknown parameter; usage takes model, key and tenant")
-			return
-		}
-	}
-	write(w, http.StatusOK, g.Journal.Totals(q.Get("model"), q.Get("key"), q.Get("tenant")))
+func (g *server) window(w http.ResponseWriter, _ *http.Request) {
+	write(w, http.StatusOK, g.Journal.Window())
+}
+
+// codes are what errors are called for programs, by status.
+var codes = map[int]string{
+	http.StatusBadRequest: "INVALID_REQUEST", http.StatusUnauthorized: "UNAUTHENTICATED", http.StatusForbidden: "FORBIDDEN",
+	http.StatusNotFound: "NOT_FOUND", http.StatusConflict: "CONFLICT", http.StatusRequestEntityTooLarge: "REQUEST_TOO_LARGE",
+	http.StatusUnsupportedMediaType: "UNSUPPORTED_MEDIA_TYPE", http.StatusUnprocessableEntity: "INVALID_VALUE",
+	http.StatusInternalServerError: "INTERNAL", http.StatusServiceUnavailable: "UNAVAILABLE",
 }
 
 func fail(w http.ResponseWriter, status int, message string) {
-	write(w, status, map[string]any{"error": map[string]string{"message": message}})
+	write(w, status, map[string]any{"error": map[string]string{"code": codes[status], "message": message}})
 }
 
 // write answers with JSON, as it is: the readers are tools, not pages.

@@ -49,6 +49,10 @@ type App struct {
 	gateway *gateway.Gateway
 	sims    simulators
 	log     *slog.Logger
+	audit   *admin.Audit
+	keys    *KeyRing // nil where the gateway mints none
+
+	keyWatch keyWatch
 
 	api            apiServer
 	admin          *http.Server
@@ -94,13 +98,25 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	}
 	a.log = a.journal.Logger()
 	a.gateway = &gateway.Gateway{Authn: authn.New(), Quota: quota.New(), Upstream: upstream.New(), Journal: a.journal}
+	if err = a.openAudit(loaded); err != nil {
+		return nil, err
+	}
+	if err = a.openKeys(loaded); err != nil {
+		return nil, err
+	}
 	if a.gateway.Ledger, err = a.openLedger(ctx, loaded.LedgerConfig()); err != nil {
+		return nil, err
+	}
+	if err = a.shareCounts(loaded.Quota.Store); err != nil {
 		return nil, err
 	}
 	if mistakes := a.apply(loaded); len(mistakes) > 0 {
 		return nil, mistakes
 	}
 	if err = a.restore(ctx); err != nil {
+		return nil, err
+	}
+	if err = a.journal.Registry().Register(newCollector(a)); err != nil {
 		return nil, err
 	}
 	if err = a.listen(loaded.File); err != nil {
@@ -137,10 +153,7 @@ func (a *App) listen(f *config.File) (err error) {
 		return err
 	}
 	a.admin = &http.Server{
-		Handler: admin.Handler(admin.Gateway{
-			Journal: a.journal, Ready: a.Ready, Config: a.status, Reload: a.reloadNow,
-			Token: func() string { return *a.adminToken.Load() },
-		}),
+		Handler:           admin.Handler(a.operations()),
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: a.serverLog(),
 	}
 	return nil
@@ -173,11 +186,12 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	a.backgroundDone = stop
-	a.started.Add(4)
+	a.started.Add(5)
 	go serve(a.api, a.apiL, "api")
 	go serve(a.admin, a.adminL, "admin")
 	go a.watch(background)
 	go a.sweep(background)
+	go a.tend(background)
 	a.serving.Store(true)
 	a.log.Info("serving", "api", a.API(), "admin", a.Admin(), "config", a.state.Load().running.Document.Name, "hash", a.state.Load().running.Document.Version)
 	var err error
@@ -230,7 +244,11 @@ func (a *App) close(ctx context.Context) {
 	if a.gateway != nil {
 		a.gateway.Upstream.Close()
 		a.gateway.Authn.Close()
+		a.unshareCounts()
 		a.closeLedger(ctx)
+	}
+	if a.audit != nil {
+		_ = a.audit.Close()
 	}
 	if a.end != nil {
 		a.end(nil)

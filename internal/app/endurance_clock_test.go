@@ -18,6 +18,11 @@ import (
 // calls. What must follow the wall clock does: dates that are shown, and the
 // expiry of keys, which is a date.
 var wallClock = map[string]string{
+	"internal/admin/audit.go UTC":                   "the time of an entry of the record",
+	"internal/admin/when.go Parse":                  "a date that an operator writes",
+	"internal/admin/when.go UTC":                    "a date that an operator writes",
+	"internal/app/keyring.go UTC":                   "a date in the file of keys",
+	"internal/cli/when.go UTC":                      "a date that an operator writes",
 	"internal/app/reload.go UTC":                    "shown by the admin API",
 	"internal/edge/h1/body.go Unix":                 "a deadline that has passed",
 	"internal/edge/h1/reshead.go UTC":               "the header Date",
@@ -55,14 +60,17 @@ var wallClock = map[string]string{
 	"internal/quota/budget.go UnixNano":             "periods of the calendar",
 	"internal/quota/plan.go Round":                  "of a number",
 	"internal/quota/quota.go UnixNano":              "where the room's own monotonic clock begins",
+	"internal/app/quota.go Round":                   "of a duration, shown",
+	"internal/quota/sharedlease.go UTC":             "which period of the calendar a budget's count is of",
+	"internal/quota/sharedlease.go Unix":            "which period of the calendar a budget's count is of",
 	"internal/quota/refusal.go Unix":                "a date in a message",
 	"internal/quota/rule.go Round":                  "of a number",
 	"internal/store/ledgersql/insert.go UnixNano":   "a date in the database",
 	"internal/store/ledgersql/select.go UTC":        "a date in the database",
 	"internal/store/ledgersql/select.go Unix":       "a date in the database",
 	"internal/store/ledgersql/select.go UnixNano":   "a date in the database",
-	"internal/wire/anthropic/limits.go Truncate":    "a date in a header",
-	"internal/wire/anthropic/limits.go UTC":         "a date in a header",
+	"internal/wire/values.go Truncate":              "a date in a header",
+	"internal/wire/values.go UTC":                   "a date in a header",
 	"internal/wire/limits.go Unix":                  "a date in a header",
 }
 

@@ -79,19 +79,28 @@ func (a *App) closeLedger(ctx context.Context) {
 	}
 }
 
-// sweepEvery is how often what nobody uses any more is forgotten.
-const sweepEvery = time.Minute
+// sweepEvery is how often what nobody uses any more is forgotten; every
+// pruneEvery times that, what is long past in the ledger is, too.
+const (
+	sweepEvery = time.Minute
+	pruneEvery = 60
+)
 
 func (a *App) sweep(ctx context.Context) {
 	defer a.started.Done()
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
-	for {
+	for n := 0; ; n++ {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
 			a.gateway.Quota.Sweep(now)
+			if n%pruneEvery == 0 && a.gateway.Ledger != nil {
+				if err := a.gateway.Ledger.Prune(ctx, now.Add(-longestPeriod).Unix()); err != nil && ctx.Err() == nil {
+					a.log.Warn("balances of periods long past stay in the ledger until the next try", "error", err.Error())
+				}
+			}
 		}
 	}
 }

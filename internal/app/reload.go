@@ -101,17 +101,24 @@ func (a *App) Reload(ctx context.Context) error {
 	if err := mistakes.Err(); err != nil {
 		return a.reject(doc.Version, err)
 	}
+	a.recordReload(before.running, loaded)
 	a.journal.Reloaded(true, doc.Version)
 	a.log.Info("configuration loaded", "hash", doc.Version)
 	return nil
 }
 
-// pin says what a reload cannot change: the addresses, which clients know, and
-// whether they speak TLS.
+// pin says what a reload cannot change: the addresses, which clients know,
+// whether they speak TLS, and where operators' files lie.
 func (a *App) pin(was, is *config.Loaded) {
 	if was.Server.API.Listen != is.Server.API.Listen || was.Server.Admin.Listen != is.Server.Admin.Listen ||
 		was.Server.API.TLS.Enabled() != is.Server.API.TLS.Enabled() {
 		a.log.Warn("a changed listener takes effect at the next start", "api", is.Server.API.Listen, "admin", is.Server.Admin.Listen)
+	}
+	if was.Quota.Store != is.Quota.Store {
+		a.log.Warn("a changed store of limits takes effect at the next start", "kind", is.Quota.Store.Default().Kind)
+	}
+	if was.Keystore != is.Keystore || was.Server.Admin.Audit != is.Server.Admin.Audit {
+		a.log.Warn("a changed keystore or record of changes takes effect at the next start", "keystore", is.Keystore.Path, "audit", is.Server.Admin.Audit)
 	}
 }
 

@@ -25,12 +25,22 @@ type Env struct {
 	Setenv         func(name, value string) error
 	// Terminal is whether standard error is one, for people to read.
 	Terminal bool
+	// Stdin is where questions are answered; nil where there is nobody to ask.
+	Stdin io.Reader
 }
 
 // OS is the real process.
 func OS() *Env {
-	info, err := os.Stderr.Stat()
-	return &Env{os.Stdout, os.Stderr, os.Getenv, os.Setenv, err == nil && info.Mode()&os.ModeCharDevice != 0}
+	env := &Env{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Setenv: os.Setenv, Terminal: terminal(os.Stderr)}
+	if terminal(os.Stdin) {
+		env.Stdin = os.Stdin
+	}
+	return env
+}
+
+func terminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // The exit statuses.
@@ -45,6 +55,11 @@ type commands struct {
 	Serve      serveCmd      `cmd:"" help:"Run the gateway."`
 	Demo       demoCmd       `cmd:"" help:"Run the gateway with a built-in demo model; needs no keys and no files."`
 	Check      checkCmd      `cmd:"" help:"Check a configuration file and report every mistake in it."`
+	Keys       keysCmd       `cmd:"" help:"Make, list, rotate and revoke the keys that clients call with."`
+	Usage      usageCmd      `cmd:"" help:"Show what was used and what it cost, and hold it against an invoice."`
+	Limits     limitsCmd     `cmd:"" help:"Show the limits of a running gateway, and change them."`
+	Degrade    degradeCmd    `cmd:"" help:"Show how far a running gateway is turned down, and turn it down or up."`
+	Audit      auditCmd      `cmd:"" help:"Show the record of operators' changes to a running gateway."`
 	Simulate   simulateCmd   `cmd:"" help:"Run the scriptable model provider alone."`
 	Load       loadCmd       `cmd:"" help:"Make load on any endpoint, check every answer and time it."`
 	Experiment experimentCmd `cmd:"" help:"Run before-and-after experiments."`

@@ -5,6 +5,8 @@ package config
 
 import (
 	"cmp"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -38,6 +40,8 @@ type File struct {
 	Tiers map[string]authn.TierConfig `yaml:"tiers"`
 	// Keys are the API keys that clients call with.
 	Keys []authn.KeyConfig `yaml:"keys"`
+	// Keystore is where keys are kept that the gateway itself has made.
+	Keystore Keystore `yaml:"keystore"`
 	// JWT are the issuers whose tokens are taken beside keys.
 	JWT []authn.JWTConfig `yaml:"jwt"`
 	// Access is what roles may do, and the conditions that calls must meet.
@@ -61,6 +65,24 @@ type Server struct {
 	API edge.Config `yaml:"api"`
 	// Admin is the listener for operators.
 	Admin admin.Config `yaml:"admin"`
+}
+
+// Keystore is where minted keys are kept.
+type Keystore struct {
+	// Path is the file of the keys that are made with headgate keys or by the
+	// admin API. It holds hashes and no keys. A change of it takes effect within
+	// a second; without a path there are no such keys. Takes effect at start.
+	Path string `yaml:"path"`
+}
+
+// Validate notes every mistake.
+func (k *Keystore) Validate(path string, p *setting.Problems) {
+	if k.Path == "" {
+		return
+	}
+	if i, err := os.Stat(filepath.Dir(k.Path)); err != nil || !i.IsDir() {
+		p.Add(path+".path", "the folder %s does not exist; create it", filepath.Dir(k.Path))
+	}
 }
 
 // Default is the configuration that an empty document means.
@@ -140,6 +162,7 @@ func (f *File) Validate(p *setting.Problems) {
 	if f.Auth == "none" && !setting.Loopback(f.Server.API.Listen) {
 		p.Add("auth", "none is for listeners on loopback only, and %q can be reached from other machines; add keys, or listen on 127.0.0.1", f.Server.API.Listen)
 	}
+	f.Keystore.Validate("keystore", p)
 	upstream.Validate(f.Providers, p)
 	if len(f.Providers) == 0 {
 		p.Add("providers", "there are none; add one, such as {name: openai, dialect: openai, base_url: https://api.openai.com/v1}")
@@ -155,7 +178,7 @@ func (f *File) Validate(p *setting.Problems) {
 
 // AuthnConfig is what the room authn needs of the file.
 func (f *File) AuthnConfig() *authn.Config {
-	return &authn.Config{Auth: f.Auth, Keys: f.Keys, Tiers: f.Tiers, JWT: f.JWT, Access: f.Access}
+	return &authn.Config{Auth: f.Auth, Keys: f.Keys, Tiers: f.Tiers, JWT: f.JWT, Access: f.Access, Minted: f.Keystore.Path != ""}
 }
 
 // QuotaConfig is what the room quota needs of the file.
@@ -223,6 +246,7 @@ func (f *File) SecretFiles() (files []string) {
 		add(f.JWT[i].File())
 	}
 	add(f.Ledger.URL.File())
+	add(f.Quota.Store.URL.File())
 	add(f.Server.Admin.Token.File())
 	add(f.Server.API.TLS.TicketKeys.File())
 	add(f.Server.API.TLS.Cert)

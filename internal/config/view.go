@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding"
+	"maps"
 	"reflect"
 	"strings"
 	"time"
@@ -20,6 +21,29 @@ type View struct {
 func (l *Loaded) View() View {
 	v := viewer{origins: map[string]string{}, set: l.Positions.Set, from: l.Document.Name}
 	return View{Values: v.value(reflect.ValueOf(*l.File), ""), Origins: v.origins}
+}
+
+// Values shows one part of a configuration, without what is empty.
+func Values(part any) any {
+	v := viewer{origins: map[string]string{}, set: func(string) bool { return false }}
+	return full(v.value(reflect.ValueOf(part), ""))
+}
+
+// full leaves out what is empty.
+func full(v any) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	for name, value := range m {
+		value = full(value)
+		if x := reflect.ValueOf(value); !x.IsValid() || x.IsZero() || (x.Kind() == reflect.Slice || x.Kind() == reflect.Map) && x.Len() == 0 {
+			delete(m, name)
+		} else {
+			m[name] = value
+		}
+	}
+	return m
 }
 
 type viewer struct {
@@ -72,8 +96,11 @@ func (v *viewer) text(m encoding.TextMarshaler, path string) any {
 func (v *viewer) fields(x reflect.Value, path string) map[string]any {
 	m := map[string]any{}
 	for i := range x.NumField() {
-		name, _, _ := strings.Cut(x.Type().Field(i).Tag.Get("yaml"), ",")
-		if name == "" {
+		name, options, _ := strings.Cut(x.Type().Field(i).Tag.Get("yaml"), ",")
+		if options == "inline" {
+			maps.Copy(m, v.fields(x.Field(i), path))
+		}
+		if name == "" || name == "-" {
 			continue
 		}
 		at := name

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headgate-ai/headgate/internal/app"
 	"github.com/headgate-ai/headgate/internal/cli"
 	"github.com/headgate-ai/headgate/internal/config"
 	"github.com/headgate-ai/headgate/internal/config/reference"
@@ -66,7 +67,7 @@ func generated(t *testing.T, path, part string, want []byte) {
 // sections are the folders whose types make up the configuration.
 var sections = []string{
 	"internal/config", "internal/edge", "internal/admin", "internal/upstream", "internal/route", "internal/authn",
-	"internal/stream", "internal/journal", "lab/fake",
+	"internal/stream", "internal/journal", "internal/quota", "internal/meter", "internal/ledger", "lab/fake",
 }
 
 func comments(t *testing.T) reference.Comments {
@@ -95,7 +96,7 @@ func TestConfigurationSchema(t *testing.T) {
 	golden(t, "api/config.schema.json", reference.Schema(reflect.TypeFor[config.File](), comments(t)))
 }
 
-func TestMetrics(t *testing.T) { golden(t, "docs/metrics.md", journal.MetricsMarkdown()) }
+func TestMetrics(t *testing.T) { golden(t, "docs/metrics.md", journal.MetricsMarkdown(app.Metrics...)) }
 
 func TestErrors(t *testing.T) {
 	var b strings.Builder

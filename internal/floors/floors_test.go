@@ -47,17 +47,18 @@ type floor struct {
 var stairs = []floor{
 	{"ground", standard, "internal/fault internal/fleet internal/llm internal/setting internal/socket"},
 	{"tools for bytes", pure, "internal/wire/formdata internal/wire/jsonspan internal/wire/sse"},
-	{"tools for calls", pure, "internal/wire internal/wire/peek internal/wire/tokens internal/meter internal/quota/bucket internal/quota/fixed internal/quota/gcra internal/quota/window"},
+	{"tools for calls", pure, "internal/wire internal/wire/peek internal/wire/tokens internal/meter internal/quota/adapt internal/quota/bucket internal/quota/fixed internal/quota/gcra internal/quota/window"},
+	{"tools above tools", pure, "internal/wire/trim"},
 	{"conditions", free, "internal/condition"}, // a tool but for the language's library
 	{"dialects", pure, "internal/wire/anthropic internal/wire/openai"},
-	{"lab", free, "lab/fake lab/load"},
+	{"lab", free, "lab/chaos lab/fake lab/load"},
 	{"parts of the bench", free, "lab/bench/mock lab/bench/procfs"},
 	{"bench", free, "lab/bench/compare"},
 	{"endurance", free, "lab/soak/trial lab/h2spec/bare"},
 	{partsOfRooms, free, ""},
 	{rooms, free, "internal/attempt internal/authn internal/edge internal/journal internal/ledger internal/quota internal/route internal/stream internal/upstream"},
 	{"parts of stores", free, "internal/store/ledgersql"},
-	{"stores", free, "internal/store/postgres internal/store/sqlite internal/authn/keyfile internal/ledger/ledgertest"},
+	{"stores", free, "internal/store/postgres internal/store/redis internal/store/sqlite internal/authn/keyfile internal/ledger/ledgertest"},
 	{"hallway and operators", free, "internal/admin internal/gateway"},
 	{"experiments", free, "lab/experiment"}, // they measure the rooms
 	{"parts of config", free, "internal/config/decode internal/config/source"},
@@ -77,6 +78,7 @@ const (
 // guests may be imported by the named packages only, whatever their floor.
 // Tests may import them, too.
 var guests = map[string]string{
+	"lab/chaos":                 "lab/experiment",
 	"lab/fake":                  "internal/upstream internal/app internal/cli lab/experiment",
 	"lab/load":                  "internal/cli lab/experiment lab/bench/compare lab/soak/trial",
 	"lab/bench/mock":            "lab/bench/compare",

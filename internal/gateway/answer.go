@@ -149,6 +149,7 @@ func (a *answer) events() error {
 		OnFirst: func(now time.Time) { a.rec.Mark(journal.FirstToken, now) },
 		OnEnd:   func(u llm.Usage) { a.acct.settle(a.usage(u), nil) },
 		Stop:    a.acct.spent(),
+		Prompt:  a.acct.prompt(),
 	})
 	a.rec.Mark(journal.Relay, time.Now())
 	a.rec.Stream, a.rec.Usage, a.rec.FinishReason = true, a.usage(receipt.Usage), receipt.FinishReason
@@ -252,10 +253,22 @@ func (a *answer) pipe(begun []byte) error {
 	tail, err := stream.Pipe(a.ctx, &a.snap.Stream, body, a.reply, a.x)
 	a.x.Begin()
 	a.rec.Mark(journal.Relay, time.Now())
-	if u, ok := a.out.UsageTail(a.call.Op, tail); ok && !a.encoded {
-		a.rec.Usage = u
-	}
+	a.rec.Usage = a.piped(tail)
 	return err
+}
+
+// piped is the usage of an answer of which the end alone was kept. Where that
+// reports none, it is a sample of the text that was delivered.
+func (a *answer) piped(tail []byte) llm.Usage {
+	if u, ok := a.out.UsageTail(a.call.Op, tail); ok && !a.encoded {
+		return u
+	}
+	if len(tail) == 0 {
+		return llm.Usage{}
+	}
+	u := a.acct.billed(llm.Usage{}, tail)
+	u.Output = int64(float64(u.Output) * float64(a.x.Written()) / float64(len(tail)))
+	return u
 }
 
 // head fills in the response's headers; it is called once, before the status

@@ -6,6 +6,7 @@ import (
 
 	"github.com/headgate-ai/headgate/internal/llm"
 	"github.com/headgate-ai/headgate/internal/wire/tokens"
+	"github.com/headgate-ai/headgate/internal/wire/trim"
 )
 
 // counting is what the gateway knows of how models count tokens. Where a
@@ -49,6 +50,14 @@ func (c *counting) prompt(call *llm.Call, model string) tokens.Count {
 	}
 	defer c.scratches.Put(s)
 	return s.Prompt(call.Raw, call.Dialect, call.Op, model, c.calibration(model), countBudget)
+}
+
+// shorten finds what to take out of a prompt that must not have more tokens.
+func (c *counting) shorten(call *llm.Call, model string, most int64) ([]llm.Edit, trim.Report) {
+	if call.Form || call.Raw == nil || call.Rest != nil {
+		return nil, trim.Report{}
+	}
+	return trim.Edits(call.Raw, call.Dialect, call.Op, model, c.calibration(model), int(most), new(tokens.Scratch))
 }
 
 func (c *counting) calibration(model string) tokens.Calibration {

@@ -1,10 +1,11 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/hex"
 	"math/rand/v2"
-	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/authn"
@@ -22,14 +23,45 @@ import (
 	"github.com/headgate-ai/headgate/internal/wire/tokens"
 )
 
-// facts are what conditions may ask of a call; nil where there is none to ask.
-func (g *Gateway) facts(snap *Snapshot, x *edge.Exchange, who *authn.Grant, call *llm.Call, now time.Time) *condition.Input {
+// questions are used again: nobody keeps what rooms are asked with.
+var questions = sync.Pool{New: func() any { return new(question) }}
+
+// question is what rooms are asked with about one call.
+type question struct {
+	facts   condition.Input
+	subject quota.Subject
+	limits  wire.Limits
+	headers wire.Values
+}
+
+// forget lets go of what was asked; the buffer stays.
+func (q *question) forget() {
+	q.facts, q.subject = condition.Input{}, quota.Subject{}
+	q.headers.Reset()
+	questions.Put(q)
+}
+
+// meant is the model's name that conditions and limits go by: the client's, but
+// not with the provider before it, or they could be passed by that spelling.
+func meant(asked string, choice *route.Choice) string {
+	if len(choice.Legs) > 0 && strings.HasSuffix(choice.Model, "/*") && choice.Model[:len(choice.Model)-2] == choice.Legs[0].Provider {
+		if name, ok := strings.CutPrefix(asked, choice.Model[:len(choice.Model)-1]); ok {
+			return name
+		}
+	}
+	return asked
+}
+
+// facts are what conditions may ask of a call of a model; nil where there is
+// none to ask.
+func (g *Gateway) facts(q *question, snap *Snapshot, x *edge.Exchange, who *authn.Grant, call *llm.Call, model string, now time.Time) *condition.Input {
 	uses := snap.Quota.Uses() | snap.Authn.Uses()
 	if uses == 0 && !snap.Authn.Decides() {
 		return nil
 	}
-	in := &condition.Input{
-		Path: x.Route.Pattern, Model: call.Model, Op: string(call.Op), Dialect: string(call.Dialect), Method: x.Route.Method,
+	in := &q.facts
+	*in = condition.Input{
+		Path: x.Route.Pattern, Model: model, Op: string(call.Op), Dialect: string(call.Dialect), Method: x.Route.Method,
 		Stream: call.WantsStream, Bytes: max(call.Length, int64(len(call.Raw))), MaxTokens: call.MaxTokens, Messages: int64(call.Messages),
 		Now: now, Zone: snap.Authn.Zone(), Region: x.Region(),
 	}
@@ -37,7 +69,7 @@ func (g *Gateway) facts(snap *Snapshot, x *edge.Exchange, who *authn.Grant, call
 		in.IP = x.Client()
 	}
 	if uses.Any(condition.Tokens) {
-		in.Tokens = int64(g.counting.prompt(call, call.Model).Tokens)
+		in.Tokens = int64(g.counting.prompt(call, model).Tokens)
 	}
 	authn.Describe(who, in)
 	return in
@@ -52,21 +84,6 @@ func authorize(snap *Snapshot, who *authn.Grant, in *condition.Input) error {
 	return err
 }
 
-// claim is the text of one of a token's claims.
-func claim(who *authn.Grant) func(string) string {
-	return func(name string) string {
-		switch v := who.Claims()[name].(type) {
-		case string:
-			return v
-		case float64:
-			return strconv.FormatFloat(v, 'g', -1, 64)
-		case bool:
-			return strconv.FormatBool(v)
-		}
-		return ""
-	}
-}
-
 // account is what a call has reserved and will cost. It is to be settled in any
 // case.
 type account struct {
@@ -77,70 +94,92 @@ type account struct {
 	who    *authn.Grant
 	call   *llm.Call
 	choice *route.Choice
+	asked  *question // until the reservation is made
 	facts  *condition.Input
 
-	hold     *quota.Hold
-	price    *meter.Price
-	count    tokens.Count // of the prompt, before the call
-	leg      fleet.Leg    // the latest that was tried
-	degraded bool         // another model was taken
-	sent     bool         // a provider has been asked
-	done     bool
+	hold    *quota.Hold
+	price   *meter.Price
+	count   tokens.Count // of the prompt, before the call
+	leg     fleet.Leg    // the latest that was tried
+	instead string       // the model that a budget named, "" while the client's is called
+	trimmed bool         // the prompt has been shortened
+	sent    bool         // a provider has been asked
+	done    bool
 }
 
 // reserve asks whether the call may be made and takes what it may need. Where a
 // budget is at its end and names another model, that one is taken in the place
 // of the one that was asked for.
 func (a *account) reserve() error {
+	err := a.take()
+	a.asked.forget()
+	a.asked, a.facts = nil, nil
+	return err
+}
+
+func (a *account) take() error {
 	leg := a.choice.Legs[0]
 	a.priceOf(leg)
 	if a.snap.Quota.Empty() && a.who.Rate == 0 && a.who.Tier == "" {
 		return nil
 	}
-	s := &quota.Subject{
+	s := &a.asked.subject
+	*s = quota.Subject{
 		Principal: a.who.Principal, Model: a.model(), Provider: leg.Provider, IP: a.x.Client(), Region: a.x.Region(),
-		Claim: claim(a.who), Facts: a.facts,
+		Claims: a.who.Claims(), Facts: a.facts,
 	}
 	if a.facts != nil {
 		a.facts.Model = s.Model
 	}
-	if a.snap.Quota.Counts() {
+	if a.snap.Quota.Counts() && !a.trimmed {
 		a.count = a.g.counting.prompt(a.call, leg.Model)
 	}
 	var err error
 	a.hold, err = a.g.Quota.Reserve(&a.snap.Quota, s, quota.Demand{Input: int64(a.count.Tokens), Output: a.call.MaxOutput(), Price: a.price}, time.Now())
-	if err != nil && a.degrade() {
-		return a.reserve()
+	if err != nil && (a.degrade() || a.shorten(leg.Model)) {
+		return a.take()
 	}
-	if a.hold.Trimmed > 0 {
-		a.call.Bound = max(1, a.hold.Trimmed/max(1, a.call.Choices))
+	if most := a.hold.Trimmed(); most > 0 {
+		a.call.Bound = max(1, most/max(1, a.call.Choices))
 		a.x.ResponseHeader()["X-Degraded"] = []string{"max_tokens"}
 	}
-	limitHeaders(a.x, a.hold)
+	a.asked.tell(a.x, a.hold)
 	return err
 }
 
 // degrade takes the model that a budget at its end names, once.
 func (a *account) degrade() bool {
-	if a.degraded || a.hold.Instead == "" || a.hold.Instead == a.call.Model {
+	w := a.hold.WayOut
+	if a.instead != "" || w == nil || w.Instead == "" || w.Instead == a.call.Model {
 		return false
 	}
-	other, err := route.Order(&a.snap.Route, a.hold.Instead, rand.Uint64())
+	other, err := route.Order(&a.snap.Route, w.Instead, rand.Uint64())
 	if err != nil {
 		return false
 	}
-	a.degraded, *a.choice, a.rec.Model = true, other, other.Model
+	a.instead, *a.choice, a.rec.Model = w.Instead, other, other.Model
 	a.x.ResponseHeader()["X-Degraded"] = []string{"model"}
 	return true
 }
 
-// model is the name that limits go by: the client's, but not with the provider
-// before it, or a limit could be passed by that spelling.
-func (a *account) model() string {
-	if a.degraded || strings.HasSuffix(a.choice.Model, "/*") {
-		return a.choice.Legs[0].Model
+// shorten takes out of the prompt what a budget at its end does not allow, once.
+func (a *account) shorten(model string) bool {
+	if a.trimmed || a.hold.WayOut == nil || a.hold.WayOut.Shorter <= 0 {
+		return false
 	}
-	return a.call.Model
+	edits, report := a.g.counting.shorten(a.call, model, a.hold.WayOut.Shorter)
+	if !report.Fits || len(edits) == 0 {
+		return false
+	}
+	a.trimmed, a.call.Edits, a.count.Tokens = true, edits, report.To
+	h := a.x.ResponseHeader()
+	h["X-Degraded"], h["X-Trimmed"] = []string{"prompt"}, []string{report.Header()}
+	return true
+}
+
+// model is the name that limits go by.
+func (a *account) model() string {
+	return meant(cmp.Or(a.instead, a.call.Model), a.choice)
 }
 
 // priceOf is what a leg costs from now on.
@@ -151,19 +190,20 @@ func (a *account) priceOf(leg fleet.Leg) {
 	}
 }
 
-// limitHeaders tells the client how it stands, in the dialect's own headers and
-// in the common ones, whether its call is let through or not.
-func limitHeaders(x *edge.Exchange, h *quota.Hold) {
+// tell tells the client how it stands, in the dialect's own headers and in the
+// common ones, whether its call is let through or not.
+func (q *question) tell(x *edge.Exchange, h *quota.Hold) {
 	if h == nil {
 		return
 	}
-	l := wire.Limits{Requests: limitOf(&h.Requests), Tokens: limitOf(&h.Tokens), Now: time.Now()}
+	q.limits = wire.Limits{Requests: limitOf(&h.Requests), Tokens: limitOf(&h.Tokens), Now: time.Now()}
+	x.Inbound.Limits(&q.headers, &q.limits)
+	wire.GenericLimits(&q.headers, &q.limits)
 	header := x.ResponseHeader()
-	x.Inbound.Limits(header, &l)
-	wire.GenericLimits(header, &l)
-	if h.Low != "" {
+	q.headers.Set(header)
+	if low := h.Low(); low != "" {
 		header["X-Billing-Warning"] = lowBalance
-		header["X-Headgate-Budget"] = []string{h.Low}
+		header["X-Headgate-Budget"] = []string{low}
 	}
 }
 
@@ -243,7 +283,12 @@ func (a *account) prompt() int64 {
 // or, where it answered and said nothing, what was counted of it. A provider
 // that reports nothing must not make its answers free.
 func (a *account) billed(u llm.Usage, answer []byte) llm.Usage {
-	if u.Total() > 0 || !generates(a.call.Op) {
+	switch {
+	case u.Total() > 0:
+		return u
+	case a.call.Op == llm.Embeddings:
+		return llm.Usage{Estimated: true, Input: a.prompt()}
+	case !generates(a.call.Op):
 		return u
 	}
 	return llm.Usage{Estimated: true, Input: a.prompt(), Output: int64(tokens.EstimateOf(tokens.FamilyOf(a.leg.Model), answer).Tokens)}

@@ -34,6 +34,8 @@ type Gateway struct {
 	Journal  *journal.Room
 	// Ledger is nil where none is kept.
 	Ledger *ledger.Room
+	// Degradation is how far operators have turned the gateway down.
+	Degradation Degradation
 
 	counting counting
 }
@@ -73,6 +75,9 @@ func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, r
 	if rec.Mark(journal.Identify, time.Now()); err != nil {
 		return err
 	}
+	if err = g.Degradation.admit(&snap.Authn, who, x, rec.Start); err != nil {
+		return err
+	}
 
 	call, err := x.Receive(ctx)
 	if rec.Mark(journal.Receive, time.Now()); err != nil {
@@ -89,20 +94,22 @@ func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, r
 	if !who.MayUse(call.Model) {
 		return notAllowed(call)
 	}
-	asked := g.facts(snap, x, who, call, rec.Start)
-	if err = authorize(snap, who, asked); err != nil {
+
+	// Route is a pure function and comes before access and quota: they go by the
+	// model that is meant, however it is spelled, and by who will answer. A model
+	// that does not exist costs nothing; who may not ask for it is not told so.
+	choice, unknown := route.Order(&snap.Route, call.Model, rand.Uint64())
+	asked := questions.Get().(*question)
+	facts := g.facts(asked, snap, x, who, call, meant(call.Model, &choice), rec.Start)
+	if err = authorize(snap, who, facts); err != nil {
 		return err
 	}
-
-	// Route is a pure function and comes before quota: a model that does not
-	// exist costs nothing, and limits may go by who will answer.
-	choice, err := route.Order(&snap.Route, call.Model, rand.Uint64())
-	if rec.Mark(journal.Route, time.Now()); err != nil {
-		return err
+	if rec.Mark(journal.Route, time.Now()); unknown != nil {
+		return unknown
 	}
 	rec.Model = choice.Model
 
-	acct := &account{g: g, snap: snap, x: x, rec: rec, who: who, call: call, choice: &choice, facts: asked}
+	acct := &account{g: g, snap: snap, x: x, rec: rec, who: who, call: call, choice: &choice, asked: asked, facts: facts}
 	err = acct.reserve()
 	if rec.Mark(journal.Reserve, time.Now()); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/headgate-ai/headgate/internal/fault"
 	"github.com/headgate-ai/headgate/internal/llm"
 	"github.com/headgate-ai/headgate/internal/quota"
+	"github.com/headgate-ai/headgate/internal/route"
 )
 
 // standing is one limit in the answer of GET /v1/status/rate-limit. Amounts of
@@ -32,11 +33,17 @@ type standing struct {
 // call of a model, and takes nothing of any.
 func (g *Gateway) status(snap *Snapshot, x *edge.Exchange, who *authn.Grant, call *llm.Call, now time.Time) error {
 	call.Model = x.Query("model")
-	in := g.facts(snap, x, who, call, now)
+	// A model that does not exist has no provider; its other limits are told.
+	choice, _ := route.Order(&snap.Route, call.Model, 0)
+	model, provider := meant(call.Model, &choice), ""
+	if len(choice.Legs) > 0 {
+		provider = choice.Legs[0].Provider
+	}
+	in := g.facts(new(question), snap, x, who, call, model, now)
 	if in != nil {
 		in.Path, in.Op, in.Method = "/v1/chat/completions", string(llm.Chat), http.MethodPost
 	}
-	s := &quota.Subject{Principal: who.Principal, Model: call.Model, IP: x.Client(), Region: x.Region(), Claim: claim(who), Facts: in}
+	s := &quota.Subject{Principal: who.Principal, Model: model, Provider: provider, IP: x.Client(), Region: x.Region(), Claims: who.Claims(), Facts: in}
 	limits := []standing{}
 	for _, st := range g.Quota.Stand(&snap.Quota, s, now) {
 		if st.Shadow {

@@ -23,6 +23,7 @@ type instruments struct {
 	histograms map[string]*prometheus.HistogramVec
 
 	inflight, streams prometheus.Gauge
+	window            [3]prometheus.Gauge // rps, p99_ms, token_tps
 	stages            [Stages]prometheus.Observer
 	gaps              [3]prometheus.Observer // p50, p95, max
 	faults            []prometheus.Counter   // by kind
@@ -84,6 +85,9 @@ func (m *instruments) bind() {
 	}
 	m.inflight = m.gauges["headgate_inflight_requests"].WithLabelValues()
 	m.streams = m.gauges["headgate_streams_open"].WithLabelValues()
+	for i, name := range []string{"rps", "p99_ms", "token_tps"} {
+		m.window[i] = m.gauges["headgate_window_"+name].WithLabelValues()
+	}
 	for s := range Stages {
 		m.stages[s] = m.histograms["headgate_stage_seconds"].WithLabelValues(s.String())
 	}

@@ -47,6 +47,7 @@ type Room struct {
 	level    slog.Leveler
 	recent   recent
 	totals   totals
+	window   window
 	digester digester
 	tracer   *tracer // nil when traces are off
 	redactor atomic.Pointer[Redactor]
@@ -69,6 +70,7 @@ func New(o Options) (*Room, error) {
 	j.m = newInstruments(j.registry, o.Version, o.Commit)
 	j.recent.init(plan.cfg.Recent)
 	j.totals.init()
+	j.window.begun = time.Now()
 	j.digester.init(j.enter)
 	if j.log, err = newSink(plan.cfg.Log, o.Output, j.m, o.Notify); err != nil {
 		return nil, err
@@ -112,6 +114,7 @@ func (j *Room) Close(p *Plan, r *Record) {
 // enter puts a closed record everywhere it belongs.
 func (j *Room) enter(p *Plan, r *Record) {
 	j.totals.add(r)
+	j.window.add(r)
 	j.recent.add(r, p.Redactor)
 	j.m.observe(r)
 	if p.logs(r) {
@@ -170,6 +173,7 @@ func (r *Record) tokens() llm.Usage {
 // Registry is where other rooms register metrics of their own.
 func (j *Room) Registry() *prometheus.Registry {
 	j.digester.digest()
+	j.showWindow()
 	return j.registry
 }
 
@@ -178,6 +182,7 @@ func (j *Room) Handler() http.Handler {
 	h := promhttp.HandlerFor(j.registry, promhttp.HandlerOpts{Registry: j.registry, EnableOpenMetrics: true})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		j.digester.digest()
+		j.showWindow()
 		h.ServeHTTP(w, r)
 	})
 }

@@ -65,6 +65,9 @@ var Metrics = []Metric{
 	{"headgate_upstream_connections_total", Counter, "", []string{"provider", "reused"}, "Requests that got a connection to a provider; reused is whether it came from the pool.", nil},
 	{"headgate_stream_gap_seconds", Histogram, "seconds", []string{"stat"}, "Time between the content events of a stream: one observation per stream of its p50, p95 and max.", gapTimes},
 	{"headgate_stream_backpressure_seconds_total", Counter, "seconds", []string{"side"}, "Time that streams waited for one side; client is time waiting for clients to read, upstream is time that providers were kept waiting by a full read-ahead buffer.", nil},
+	{"headgate_window_rps", Gauge, "", nil, "Successful answers a second, in the last ten seconds.", nil},
+	{"headgate_window_p99_ms", Gauge, "milliseconds", nil, "Time that 99 of 100 of them took at most, within one in a hundred.", nil},
+	{"headgate_window_token_tps", Gauge, "tokens", nil, "Tokens of answers a second, in the last ten seconds.", nil},
 	{"headgate_panics_total", Counter, "", nil, "Panics that were caught; each of them is a mistake in the gateway.", nil},
 	{"headgate_config_reloads_total", Counter, "", []string{"result"}, "Configuration reloads; result is ok or rejected.", nil},
 	{"headgate_config_info", Gauge, "", []string{"hash"}, "Always 1, for the hash of the running configuration.", nil},
@@ -75,15 +78,17 @@ var Metrics = []Metric{
 	{"headgate_build_info", Gauge, "", []string{"version", "commit", "goversion"}, "Always 1, for the build that is running.", nil},
 }
 
-// MetricsMarkdown writes the table of metrics as a Markdown page.
-func MetricsMarkdown() []byte {
+// MetricsMarkdown writes the table of metrics as a Markdown page, with those
+// that others register below the journal's own.
+func MetricsMarkdown(others ...Metric) []byte {
+	all := append(Metrics[:len(Metrics):len(Metrics)], others...)
 	var b bytes.Buffer
 	b.WriteString("# Metrics\n\nServed on the admin listener's `/metrics`, in the Prometheus text, protobuf and OpenMetrics formats, beside the\n" +
 		"Go runtime's `go_*` and the process's `process_*`. Every histogram has classic and native buckets (factor 1.1).\n" +
 		"Labels hold configured names or members of closed sets, never a client's string: `none` stands where there is\n" +
 		"nothing, `other` for what lies outside of the set.\n\n" +
 		"| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n")
-	for _, m := range Metrics {
+	for _, m := range all {
 		labels := "–"
 		if len(m.Labels) > 0 {
 			labels = "`" + strings.Join(m.Labels, "`, `") + "`"
@@ -95,7 +100,7 @@ func MetricsMarkdown() []byte {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", m.Name, m.Type, unit, labels, m.Help)
 	}
 	b.WriteString("\n## Classic buckets\n\n| metric | upper bounds |\n|---|---|\n")
-	for _, m := range Metrics {
+	for _, m := range all {
 		if m.Type == Histogram {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", m.Name, strings.Trim(strings.Join(strings.Fields(fmt.Sprint(m.Buckets)), ", "), "[]"))
 		}

@@ -57,6 +57,7 @@ func NewRedactor(secrets []string) *Redactor {
 // stands before the credential is kept.
 var looksSecret = regexp.MustCompile(
 	`\b(?:sk|rk|pk|gsk|xai)-[A-Za-z0-9_\-]{6,}` +
+		`|\bgk_[a-z2-7]{16}_[a-z2-7]+` + // our own, as authn mints them
 		`|\bAIza[A-Za-z0-9_\-]{10,}` +
 		`|(?i:\b((?:bearer|basic)\s+)[A-Za-z0-9._~+/=\-]{6,})` +
 		`|(?i:\b([a-z_\-]*key=)[^\s"'&,;<>]+)` +
@@ -82,7 +83,7 @@ func mayHoldSecret(s string) bool {
 	for i := 0; i < len(s); i++ {
 		switch s[i] | 0x20 {
 		case 'k':
-			if hasFold(s[i:], "k-") || assigns(s[i:], "key") {
+			if hasFold(s[i:], "k-") || hasFold(s[i:], "k_") || assigns(s[i:], "key") {
 				return true
 			}
 		case 'i': // xai-

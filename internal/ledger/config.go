@@ -85,10 +85,10 @@ func (c *Config) spool() string {
 	switch {
 	case c.Spool != "":
 		return c.Spool
-	case c.Kind == KindSQLite:
-		return c.Path + ".spool"
+	case c.Kind == KindPostgres:
+		return "headgate.spool"
 	}
-	return "headgate.spool"
+	return c.Path + ".spool"
 }
 
 // Pending says whether the configuration differs from the one the room was

@@ -66,6 +66,7 @@ func child(dir, run string) error {
 
 func openIn(dir string, log *os.File) (*ledger.Room, error) {
 	c := ledger.Default()
+	c.Kind = ledger.KindSQLite
 	c.Path = filepath.Join(dir, "ledger.db")
 	s, err := sqlite.Open(c.Path)
 	if err != nil {
@@ -121,13 +122,13 @@ func runChild(t *testing.T, r *rand.Rand, dir, run string, confirmed map[string]
 	}
 	kill := func() { _ = cmd.Process.Kill() }
 	if r.IntN(2) == 0 {
-		time.AfterFunc(time.Duration(r.IntN(40_000))*time.Microsecond, kill)
+		time.AfterFunc(time.Duration(r.IntN(35_000))*time.Microsecond, kill)
 		kill = func() {}
 	}
 	for lines, first := bufio.NewScanner(out), true; lines.Scan(); first = false {
 		confirmed[lines.Text()] = true
 		if first {
-			time.AfterFunc(time.Duration(r.IntN(8_000))*time.Microsecond, kill)
+			time.AfterFunc(time.Duration(r.IntN(4_000))*time.Microsecond, kill)
 		}
 	}
 	_ = cmd.Wait() // killed

@@ -24,7 +24,7 @@ func FuzzSpool(f *testing.F) {
 			t.Fatal(err)
 		}
 		w, err := readWindow(r, 0, int64(len(b)))
-		if err != nil || !w.last && len(b) <= windowSize {
+		if err != nil || !w.last && len(b) <= viewSize {
 			t.Fatal(err)
 		}
 		total, entries := 0, int64(0)

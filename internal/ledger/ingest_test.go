@@ -65,10 +65,15 @@ func TestOutage(t *testing.T) {
 			t.Errorf("%+v", lag)
 		}
 		time.Sleep(2 * time.Second)
-		for _, seg := range r.spool.segments {
+		for i, seg := range r.spool.segments {
+			seg.syncing.Lock()
+			if open := seg.file != nil; open != (i == len(r.spool.segments)-1) {
+				t.Errorf("%s is open: %v", seg.path, open)
+			}
 			if seg.synced != seg.size {
 				t.Errorf("%d of %d bytes of %s are on the disk", seg.synced, seg.size, seg.path)
 			}
+			seg.syncing.Unlock()
 		}
 		// What is flushed while it is down fails, soon.
 		if err := r.Flush(t.Context()); err == nil {

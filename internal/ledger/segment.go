@@ -6,10 +6,10 @@ import (
 	"os"
 )
 
-// windowSize is how much of a segment is read at once: more than the largest
+// viewSize is how much of a segment is read at once: more than the largest
 // frame, so that a frame that ends behind the window ends the reading only where
 // the segment ends, too.
-const windowSize = 2 * (headerSize + maxPayload)
+const viewSize = 2 * (headerSize + maxPayload)
 
 // window is a part of a segment.
 type window struct {
@@ -19,7 +19,7 @@ type window struct {
 
 // readWindow reads the segment from off; end is where it ends.
 func readWindow(r io.ReaderAt, off, end int64) (window, error) {
-	n := min(end-off, int64(windowSize))
+	n := min(end-off, int64(viewSize))
 	b := make([]byte, n)
 	if got, err := r.ReadAt(b, off); err != nil && int64(got) < n {
 		return window{}, fmt.Errorf("cannot read the spool: %w", err)
@@ -87,13 +87,32 @@ func (s *spool) read(most int) (batch, error) {
 	if seg == nil {
 		return batch{}, nil
 	}
+	if err := s.open(seg); err != nil {
+		return batch{}, err
+	}
 	b := batch{segment: seg, end: off}
 	return b, s.readFrom(&b, end, most)
 }
 
+// open opens the segment for reading, and closes the one that was read before.
+func (s *spool) open(seg *segment) error {
+	if s.reading == seg {
+		return nil
+	}
+	f, err := os.Open(seg.path)
+	if err != nil {
+		return fmt.Errorf("cannot read the spool: %w", err)
+	}
+	if s.readingFile != nil {
+		s.readingFile.Close()
+	}
+	s.reading, s.readingFile = seg, f
+	return nil
+}
+
 func (s *spool) readFrom(b *batch, end int64, most int) error {
 	for b.end < end && len(b.entries) < most {
-		w, err := readWindow(b.segment.file, b.end, end)
+		w, err := readWindow(s.readingFile, b.end, end)
 		if err != nil {
 			return err
 		}
@@ -172,9 +191,15 @@ func (s *spool) done(b batch) {
 // another name, for whoever wants to look into it.
 func (s *spool) remove(seg *segment) {
 	seg.syncing.Lock()
-	seg.gone = true
-	seg.file.Close()
+	if seg.file != nil {
+		seg.file.Close()
+		seg.file = nil
+	}
 	seg.syncing.Unlock()
+	if s.reading == seg {
+		s.readingFile.Close()
+		s.reading, s.readingFile = nil, nil
+	}
 	var err error
 	if seg.damaged {
 		err = os.Rename(seg.path, seg.path+damagedSuffix)

@@ -50,15 +50,22 @@ type spool struct {
 
 	// notify is called after each append. It does not block.
 	notify func()
+
+	// The ingester's: the segment that it reads, and its file.
+	reading     *segment
+	readingFile *os.File
 }
 
-// segment is one file.
+// segment is one file. It is kept open for appending and until it is on the
+// disk, and no longer: while the store is away there may be many.
 type segment struct {
 	path string
-	file *os.File
 
-	size int64 // whole records; guarded by spool.mu
-	off  int64 // what the store has; guarded by spool.mu
+	// Guarded by spool.mu.
+	size    int64 // whole records
+	off     int64 // what the store has
+	retired bool  // complete and on the disk
+
 	// damaged is set if records in the middle cannot be read; the file is then
 	// kept. The ingester's.
 	damaged bool
@@ -68,7 +75,9 @@ type segment struct {
 
 	syncing sync.Mutex // held for fsync and close
 	synced  int64      // guarded by syncing
-	gone    bool       // guarded by syncing
+	// file is written to while the segment is the active one, by whoever holds
+	// spool.mu; to close it and make it nil, hold syncing when it no longer is.
+	file *os.File
 }
 
 // segmentNumber reads a segment's name; kept is whether it was damaged and is
@@ -103,9 +112,6 @@ func openSpool(dir string, every time.Duration, limit int64, log *slog.Logger) (
 	s := &spool{dir: dir, lock: lock, log: log, limit: limit, large: segmentSize, every: every,
 		dirty: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}), notify: func() {}}
 	if err := s.find(); err != nil {
-		for _, seg := range s.segments {
-			seg.file.Close()
-		}
 		lock.Close()
 		return nil, fmt.Errorf("cannot read the ledger's spool: %w", err)
 	}
@@ -127,24 +133,31 @@ func (s *spool) find() error {
 		if kept {
 			continue // only its number counts: it is not used again
 		}
-		file, err := os.Open(filepath.Join(s.dir, f.Name()))
-		if err != nil {
+		if err := s.take(filepath.Join(s.dir, f.Name())); err != nil {
 			return err
 		}
-		seg := &segment{path: file.Name(), file: file, leftover: true}
-		s.segments = append(s.segments, seg)
-		i, err := file.Stat()
-		if err != nil {
-			return err
-		}
-		seg.size = i.Size()
-		records, err := countFrames(file, seg.size)
-		if err != nil {
-			return err
-		}
-		s.appended.Add(records)
-		s.written.Add(seg.size)
 	}
+	return nil
+}
+
+// take takes over a segment.
+func (s *spool) take(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	i, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	records, err := countFrames(file, i.Size())
+	if err != nil {
+		return err
+	}
+	s.segments = append(s.segments, &segment{path: path, size: i.Size(), leftover: true, retired: true})
+	s.appended.Add(records)
+	s.written.Add(i.Size())
 	return nil
 }
 
@@ -160,16 +173,20 @@ func (s *spool) append(e *Entry) error {
 	b := frames.Get().(*[]byte)
 	defer frames.Put(b)
 	*b = appendFrame((*b)[:0], e)
-	seg, err := s.write(*b)
+	seg, full, err := s.write(*b)
 	if err != nil {
 		return err
 	}
 	if s.every == 0 {
-		if err := s.sync(seg); err != nil {
+		err := s.sync(seg)
+		if full != nil {
+			err = errors.Join(err, s.sync(full))
+		}
+		if err != nil {
 			return fmt.Errorf("ledger: the entry is written, but not yet on the disk: %w", err)
 		}
 	} else if s.clean.Load() && s.clean.CompareAndSwap(true, false) {
-		s.dirty <- struct{}{}
+		poke(s.dirty)
 	}
 	s.notify()
 	if waiting := s.waiting(); waiting > s.limit {
@@ -178,19 +195,21 @@ func (s *spool) append(e *Entry) error {
 	return nil
 }
 
-// write puts a frame behind the others.
-func (s *spool) write(frame []byte) (*segment, error) {
+// write puts a frame behind the others. full is the segment that was the active
+// one before, if there is a new one.
+func (s *spool) write(frame []byte) (seg, full *segment, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, errClosed
+		return nil, nil, errClosed
 	}
 	if s.active == nil || s.active.size >= s.large {
+		full = s.active
 		if err := s.begin(); err != nil {
-			return nil, fmt.Errorf("ledger: cannot begin a segment of the spool: %w", err)
+			return nil, nil, fmt.Errorf("ledger: cannot begin a segment of the spool: %w", err)
 		}
 	}
-	seg := s.active
+	seg = s.active
 	n, err := seg.file.Write(frame)
 	if err != nil {
 		// Half a frame must not stand before the next one. If it cannot be taken
@@ -198,12 +217,12 @@ func (s *spool) write(frame []byte) (*segment, error) {
 		if n > 0 && seg.file.Truncate(seg.size) != nil {
 			s.active = nil
 		}
-		return nil, fmt.Errorf("ledger: cannot write to the spool: %w", err)
+		return nil, nil, fmt.Errorf("ledger: cannot write to the spool: %w", err)
 	}
 	seg.size += int64(n)
 	s.written.Add(int64(n))
 	s.appended.Add(1)
-	return seg, nil
+	return seg, full, nil
 }
 
 // waiting is how many bytes the store does not have.
@@ -250,16 +269,18 @@ func (s *spool) syncLoop() {
 		s.clean.Store(true) // before the disk is asked: who appends meanwhile must be told of, too
 		if err := s.syncAll(); err != nil {
 			s.log.Error("the ledger's spool cannot be written to the disk; a loss of power would lose its latest entries", "err", err)
+			poke(s.dirty) // try again
 		}
 	}
 }
 
-// syncAll writes to the disk what the store does not have.
+// syncAll writes to the disk what the store does not have, and closes the files
+// of segments that are complete.
 func (s *spool) syncAll() error {
 	s.mu.Lock()
 	var behind []*segment
 	for _, seg := range s.segments {
-		if seg.off < seg.size && !seg.leftover {
+		if !seg.retired && (seg.off < seg.size || seg != s.active) {
 			behind = append(behind, seg)
 		}
 	}
@@ -274,28 +295,40 @@ func (s *spool) syncAll() error {
 // sync writes a segment to the disk. Those who come while it is being written
 // wait, and find that theirs was, too.
 func (s *spool) sync(seg *segment) error {
-	s.mu.Lock()
-	need := seg.size
-	s.mu.Unlock()
+	need, complete := s.state(seg)
 	seg.syncing.Lock()
 	defer seg.syncing.Unlock()
-	if seg.gone || seg.synced >= need {
-		return nil
+	if seg.file == nil {
+		return nil // on the disk, or in the store
 	}
-	first := seg.synced == 0
-	s.mu.Lock()
-	have := seg.size
-	s.mu.Unlock()
-	if err := seg.file.Sync(); err != nil {
-		return err
-	}
-	if first {
-		if err := syncFolder(s.dir); err != nil { // the file's name, too, must outlast a loss of power
+	if seg.synced < need {
+		have, _ := s.state(seg)
+		if err := seg.file.Sync(); err != nil {
 			return err
 		}
+		if seg.synced == 0 {
+			if err := syncFolder(s.dir); err != nil { // the file's name, too, must outlast a loss of power
+				return err
+			}
+		}
+		seg.synced = have
 	}
-	seg.synced = have
-	return nil
+	if !complete {
+		return nil
+	}
+	err := seg.file.Close()
+	seg.file = nil
+	s.mu.Lock()
+	seg.retired = true
+	s.mu.Unlock()
+	return err
+}
+
+// state is how large the segment is, and whether that is all it will be.
+func (s *spool) state(seg *segment) (size int64, complete bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return seg.size, seg != s.active
 }
 
 func syncFolder(dir string) error {
@@ -318,9 +351,12 @@ func (s *spool) seal() {
 func (s *spool) close() error {
 	close(s.stop)
 	<-s.stopped
+	s.mu.Lock()
+	s.active = nil // so that all are complete
+	s.mu.Unlock()
 	all := s.syncAll()
-	for _, seg := range s.segments {
-		seg.file.Close()
+	if s.readingFile != nil {
+		s.readingFile.Close()
 	}
 	return errors.Join(all, s.lock.Close())
 }

@@ -123,6 +123,8 @@ type Call struct {
 	// Bound is the bound on output tokens that the gateway sets in the place of
 	// the client's, 0 where it sets none.
 	Bound int64
+	// Edits are what else the gateway changes in Raw, in order.
+	Edits []Edit
 	// WantsStream is whether the answer is to be streamed: the body says so,
 	// or else the Accept header does (then the body is edited to say so).
 	WantsStream bool

@@ -165,6 +165,13 @@ func (b bound) adopt(was bound, s *state, now int64) {
 	switch {
 	case was == bound{} || b.algorithm >= algConcurrent:
 		return
+	case was.algorithm != b.algorithm && b.algorithm <= algBucket:
+		// It holds as much as before, as between two bounds of one algorithm. To
+		// keep what was used instead would take of it again with every change that
+		// lowers the burst and every one that raises it.
+		had := min(was.available(s, now), b.burst)
+		*s = state{held: s.held}
+		b.take(s, b.burst-had, now)
 	case was.algorithm != b.algorithm:
 		used := was.capacity() - was.available(s, now)
 		*s = state{held: s.held}

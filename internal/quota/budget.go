@@ -70,8 +70,8 @@ func (b *budget) turn(s *state, now int64) {
 
 func (b *budget) left(s *state) int64 { return b.limit - s.purse.used - s.purse.reserved }
 
-// low is whether less is left than the soft limit.
-func (b *budget) low(s *state) bool { return b.soft > 0 && b.left(s) < b.soft }
+// low is whether so much left is less than the soft limit.
+func (b *budget) low(left int64) bool { return b.soft > 0 && left < b.soft }
 
 // wait is how long until n is there: 0, until the next period, or never.
 func (b *budget) wait(s *state, n, now int64) int64 {
@@ -134,11 +134,21 @@ func (h *Hold) trim() {
 	if most == h.output || most < leastTrimmed {
 		return
 	}
-	h.output, h.Trimmed = most, most
+	h.output, h.WayOut = most, &WayOut{Trimmed: most}
 	for i := range h.taken {
 		h.taken[i].n = h.taken[i].limit.need(h.price, h.input, h.output)
 	}
 }
+
+// promptFor is the longest prompt for which so much is enough, with a short
+// answer.
+func (h *Hold) promptFor(l *limit, left int64) int64 {
+	answer := min(h.output, shortAnswer)
+	return int64(sort.Search(int(h.input), func(input int) bool { return l.need(h.price, int64(input)+1, answer) > left }))
+}
+
+// shortAnswer is the answer that a shortened prompt leaves room for, in tokens.
+const shortAnswer = 256
 
 // affordable is the longest answer for which so much is enough.
 func (h *Hold) affordable(l *limit, left int64) int64 {

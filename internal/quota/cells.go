@@ -13,12 +13,17 @@ type cell struct {
 	touched int64 // when it was last used
 	holds   int   // calls that have taken of it and not settled
 	state   state
-	dead    bool // it has left the table: look it up again
+	dead    bool   // it has left the table: look it up again
+	lease   *lease // of a shared count; nil where none is shared
 }
 
 // under brings the state under a bound that holds since a time. The cell must
-// be locked.
+// be locked. Of a shared count the state is that of this gateway's share.
 func (c *cell) under(b bound, since, now int64) {
+	if c.lease != nil {
+		c.lease.bound = b
+		b = b.part(1, c.lease.of.replicas())
+	}
 	if c.bound != b {
 		b.adopt(c.bound, &c.state, max(since, c.touched))
 		c.bound = b
@@ -99,7 +104,7 @@ func (s *shard) sweep(now int64) {
 		if !c.mu.TryLock() {
 			continue // in use
 		}
-		if c.holds == 0 && c.bound.idle(&c.state, now) {
+		if c.holds == 0 && c.bound.idle(&c.state, now) && c.lease.idle() {
 			c.dead = true
 			delete(s.cells, key)
 		}

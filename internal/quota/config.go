@@ -21,12 +21,6 @@ type Config struct {
 	Tiers map[string]int64 `yaml:"-"`
 }
 
-// StoreConfig is where counts are kept.
-type StoreConfig struct {
-	// Kind is memory, the gateway's own.
-	Kind string `yaml:"kind"`
-}
-
 // RuleConfig is one rule: whom it concerns, by what it is kept, and its limits.
 type RuleConfig struct {
 	// Name is how the rule is called in answers, records and metrics.
@@ -123,9 +117,7 @@ type AmountConfig struct {
 // them.
 func (c *Config) Validate(path string, p *setting.Problems) {
 	names := map[string]string{credentialRate: "the rate that a token grants", tierConcurrency: "the bound of a tier"}
-	if c.Store.Kind != "" && c.Store.Kind != "memory" {
-		p.Add(path+".store.kind", "unknown store %q; known stores are memory", c.Store.Kind)
-	}
+	c.Store.validate(path+".store", p)
 	for i := range c.Rules {
 		c.Rules[i].validate(setting.Index(path+".rules", i), names, p)
 	}

@@ -10,51 +10,85 @@ import (
 // Hold is what a call has taken and not yet settled. It belongs to the call's
 // goroutine.
 type Hold struct {
-	room       *Room
-	begun      int64
-	price      *meter.Price
-	key, model string
+	room    *Room
+	begun   int64
+	price   *meter.Price
+	answers *length // what is known of the key's answers
 	// input and output are the tokens that the hold was reckoned with.
 	input, output int64
 	budgets       bool // some of it is of a budget
 	settled       bool
+	growing       bool // more is being reserved
 	taken         []taken
 	takenRoom     [6]taken
 
 	// Requests and Tokens are how the call stands against the tightest limit of
 	// its kind; their Limit is 0 where there is none.
 	Requests, Tokens Standing
-	// Low is the budget that has less left than its soft limit, "" if none has.
-	Low string
-	// Trimmed is the bound on the answer's tokens that a budget at its end sets,
-	// 0 where none does.
+	low              *rule // the budget that has less left than its soft limit
+	// WayOut is there when a budget is at its end.
+	WayOut *WayOut
+}
+
+// WayOut is what a budget at its end lets through in the place of what was
+// asked for.
+type WayOut struct {
+	// Trimmed is the bound on the answer's tokens under which the call was let
+	// through, 0 if it was refused.
 	Trimmed int64
-	// Instead is the model that a budget at its end names in the place of the one
-	// that was asked for; "" where none does. It comes with a refusal.
+	// Instead is another model that may be called; "" is none. It comes with a
+	// refusal.
 	Instead string
+	// Shorter is how many tokens the prompt may have, 0 if no prompt would do. It
+	// comes with a refusal.
+	Shorter int64
+}
+
+// Trimmed is the bound on the answer's tokens that a budget at its end sets, 0
+// where none does.
+func (h *Hold) Trimmed() int64 {
+	if h.WayOut == nil {
+		return 0
+	}
+	return h.WayOut.Trimmed
+}
+
+// Low names the budget that has less left than its soft limit, "" if none has.
+func (h *Hold) Low() string {
+	if h.low == nil {
+		return ""
+	}
+	return h.low.name
 }
 
 // taken is what was taken of one cell, or is to be.
 type taken struct {
 	limit  *limit
-	cell   *cell
-	bound  bound
-	since  int64 // the bound holds since then
+	cell   *cell // its bound is the one that holds while it is locked
 	n      int64
 	period int64 // of a budget: when the period began that it was taken of
 	failed bool  // a shadow limit that had no room: nothing was taken
+	// Where counts are shared: whether the store was not asked, and how much of n
+	// the gateway's own state has taken.
+	unasked bool
+	local   int64
 }
 
 // lock locks every cell of the hold. They are all in one order, so that no two
 // calls wait for each other.
-func (h *Hold) lock() {
+func (h *Hold) lock(bounds []bounded) {
 	for i := range h.taken {
 		t := &h.taken[i]
-		for t.cell.mu.Lock(); t.cell.dead; t.cell.mu.Lock() {
-			t.cell.mu.Unlock()
-			t.cell = h.room.cells.find([]byte(t.cell.key))
-		}
-		t.cell.under(t.bound, t.since, h.begun)
+		t.lock(h.room)
+		t.cell.under(bounds[i].bound, bounds[i].since, h.begun)
+	}
+}
+
+// lock locks the cell, and finds it again if it is dead.
+func (t *taken) lock(r *Room) {
+	for t.cell.mu.Lock(); t.cell.dead; t.cell.mu.Lock() {
+		t.cell.mu.Unlock()
+		t.cell = r.cells.find([]byte(t.cell.key))
 	}
 }
 
@@ -83,7 +117,10 @@ func (h *Hold) decide() error {
 	}
 	if worst != nil {
 		if b := worst.limit.budget; b != nil {
-			h.Instead = b.exhausted.model
+			h.WayOut = &WayOut{Instead: b.exhausted.model}
+			if b.exhausted.trim {
+				h.WayOut.Shorter = h.promptFor(worst.limit, b.left(&worst.cell.state))
+			}
 		}
 		h.stand()
 		worst.limit.count.Refused.Add(1)
@@ -107,8 +144,8 @@ func (h *Hold) stand() {
 			continue
 		}
 		if t.limit.budget != nil {
-			if t.limit.budget.low(&t.cell.state) {
-				h.Low = t.limit.rule.name
+			if t.limit.budget.low(t.left()) {
+				h.low = t.limit.rule
 			}
 			continue
 		}
@@ -127,11 +164,14 @@ func (h *Hold) stand() {
 }
 
 func (t *taken) standing(now int64) Standing {
-	s := &t.cell.state
-	return Standing{
-		Rule: t.limit.rule.name, Limit: t.bound.capacity(), Remaining: max(0, t.bound.available(s, now)),
-		Reset: time.Duration(t.bound.reset(s, now)), Window: time.Duration(t.bound.period),
+	b, s := t.whole(), &t.cell.state
+	st := Standing{Rule: t.limit.rule.name, Limit: b.capacity(), Window: time.Duration(b.period)}
+	if t.cell.lease != nil {
+		st.Remaining, st.Reset = t.sharedStanding(now)
+		return st
 	}
+	st.Remaining, st.Reset = max(0, b.available(s, now)), time.Duration(b.reset(s, now))
+	return st
 }
 
 // wait is how long until what is needed can be had.
@@ -139,7 +179,7 @@ func (t *taken) wait(now int64) int64 {
 	if b := t.limit.budget; b != nil {
 		return b.wait(&t.cell.state, t.n, now)
 	}
-	return t.bound.wait(&t.cell.state, t.n, now)
+	return t.cell.bound.wait(&t.cell.state, t.n, now)
 }
 
 func (t *taken) take(now int64) {
@@ -148,7 +188,7 @@ func (t *taken) take(now int64) {
 	case b != nil:
 		t.period = b.reserve(&t.cell.state, t.n, now)
 	default:
-		t.bound.take(&t.cell.state, t.n, now)
+		t.cell.bound.take(&t.cell.state, t.n, now)
 	}
 }
 
@@ -181,17 +221,19 @@ func (h *Hold) Settle(s Settlement, now time.Time) []llm.Charge {
 		switch b := t.limit.budget; {
 		case t.failed:
 		case b != nil:
+			t.settleLease(actual)
 			if b.settle(&t.cell.state, t.period, t.n, actual); actual > 0 {
 				charges = append(charges, llm.Charge{Scope: t.cell.key, Period: t.period / int64(time.Second), Amount: actual})
 			}
+		case t.cell.lease != nil:
+			t.settleShared(actual, h.begun, at)
 		default:
-			t.cell.under(t.bound, t.since, at)
 			t.settle(actual, h.begun, at)
 		}
 		t.cell.mu.Unlock()
 	}
 	if !s.Unsent && s.Usage.Output > 0 {
-		h.room.outputs.learn(h.key, h.model, s.Usage.Output)
+		h.answers.learn(s.Usage.Output)
 	}
 	return charges
 }
@@ -200,11 +242,11 @@ func (h *Hold) Settle(s Settlement, now time.Time) []llm.Charge {
 func (t *taken) settle(actual, begun, now int64) {
 	switch more := actual - t.n; {
 	case t.limit.dimension == concurrent:
-		t.bound.give(&t.cell.state, t.n, begun, now)
+		t.cell.bound.give(&t.cell.state, t.n, begun, now)
 	case more > 0:
-		t.bound.take(&t.cell.state, more, now)
+		t.cell.bound.take(&t.cell.state, more, now)
 	case more < 0:
-		t.bound.give(&t.cell.state, -more, begun, now)
+		t.cell.bound.give(&t.cell.state, -more, begun, now)
 	}
 }
 
@@ -234,6 +276,9 @@ func (h *Hold) grow(u llm.Usage) bool {
 // extend makes the reservations of budgets as large as a call of so many tokens
 // needs, all or none.
 func (h *Hold) extend(input, output int64) bool {
+	if h.room.sharing != nil {
+		return h.extendShared(input, output)
+	}
 	h.lockBudgets()
 	defer h.unlockBudgets()
 	for i := range h.taken {

@@ -1,55 +1,77 @@
 package quota
 
-import "sync"
+import (
+	"math"
+	"sync"
+)
 
 // outputs learns how long answers get that have no bound, for each key and
 // model: the length that nine of ten stay within.
 type outputs struct {
 	mu    sync.Mutex
-	known map[outputKey]float64
+	known map[outputKey]*length
 }
 
 type outputKey struct{ key, model string }
 
+// length is an estimate, and how many answers made it.
+type length struct {
+	mu     sync.Mutex
+	tokens float64
+	seen   int
+}
+
 const (
-	// firstGuess is what is reserved for the first answers, in tokens.
-	firstGuess = 1024
+	// firstGuess is what is reserved for the first answers, in tokens: what
+	// models are mostly bounded by when nobody says anything. To guess less would
+	// let several through where there is enough for one.
+	firstGuess = 4096
 	quantile   = 0.9
 	// mostOutputs bounds what is remembered.
 	mostOutputs = 10_000
 )
 
-func newOutputs() *outputs { return &outputs{known: map[outputKey]float64{}} }
+func newOutputs() *outputs { return &outputs{known: map[outputKey]*length{}} }
 
-// expect is how many tokens to reserve for an answer.
-func (o *outputs) expect(key, model string) int64 {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if q, ok := o.known[outputKey{key, model}]; ok {
-		return max(1, int64(q))
-	}
-	return firstGuess
-}
-
-// learn moves the estimate a little towards where nine of ten answers stay
-// below it (stochastic approximation, Robbins and Monro 1951): up by nine steps
-// for one that is longer, down by one for one that is not.
-func (o *outputs) learn(key, model string, tokens int64) {
+// of is what is known of a key's answers by a model; nil when there are too many
+// to remember one more.
+func (o *outputs) of(key, model string) *length {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	k := outputKey{key, model}
-	q, ok := o.known[k]
-	if !ok {
-		if len(o.known) >= mostOutputs {
-			return
-		}
-		q = firstGuess
+	l := o.known[k]
+	if l == nil && len(o.known) < mostOutputs {
+		l = &length{tokens: firstGuess}
+		o.known[k] = l
 	}
-	step := 0.05 * max(q, float64(tokens)/4, 1)
-	if float64(tokens) > q {
-		q += step * quantile
+	return l
+}
+
+// expect is how many tokens to reserve for an answer.
+func (l *length) expect() int64 {
+	if l == nil {
+		return firstGuess
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return max(1, int64(l.tokens))
+}
+
+// learn moves the estimate towards where nine of ten answers stay below it
+// (stochastic approximation, Robbins and Monro 1951): up by nine steps for one
+// that is longer, down by one for one that is not. The steps are long at first
+// and then a twentieth.
+func (l *length) learn(tokens int64) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen++
+	step := max(0.05, 1/math.Sqrt(float64(l.seen))) * max(l.tokens, float64(tokens)/4, 1)
+	if float64(tokens) > l.tokens {
+		l.tokens = min(l.tokens+step*quantile, max(float64(tokens), l.tokens))
 	} else {
-		q -= step * (1 - quantile)
+		l.tokens = max(l.tokens-step*(1-quantile), 1)
 	}
-	o.known[k] = max(1, q)
 }

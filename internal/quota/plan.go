@@ -97,7 +97,7 @@ func (r *Room) compileRule(plan *Plan, c *RuleConfig, path string, p *setting.Pr
 // add puts a limit into the plan under the name of its cells.
 func (r *Room) add(plan *Plan, l limit) {
 	l.id = l.rule.name + "/" + l.dimension.String()
-	l.count = r.counts.get(l.id)
+	l.count, l.override = r.counts.get(l.id), r.overrides.get(l.id)
 	plan.limits = append(plan.limits, l)
 }
 

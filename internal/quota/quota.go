@@ -19,6 +19,9 @@ type Room struct {
 	cells   *cells
 	outputs *outputs
 	counts  *counts
+
+	overrides overrides
+	sharing   *sharing // nil where counts are this gateway's own
 }
 
 // New makes a room in which nothing has been used.
@@ -37,9 +40,8 @@ type Subject struct {
 	Provider string
 	IP       string
 	Region   string
-	// Claim is the text of a claim of the credential, "" if there is none; nil
-	// has none.
-	Claim func(name string) string
+	// Claims are those of the credential, as JSON decodes them.
+	Claims map[string]any
 	// Facts is what conditions are asked about.
 	Facts *condition.Input
 }
@@ -76,15 +78,20 @@ func (a Standing) tighter(b Standing) bool {
 // stands against its limits, refused or not, and has to be settled if it was
 // not refused.
 func (r *Room) Reserve(p *Plan, s *Subject, d Demand, now time.Time) (*Hold, error) {
-	h := &Hold{room: r, begun: r.at(now), price: d.Price, input: d.Input, output: d.Output, key: s.Key, model: s.Model}
+	h := &Hold{room: r, begun: r.at(now), price: d.Price, input: d.Input, output: d.Output, answers: r.outputs.of(s.Key, s.Model)}
 	if d.Output == 0 {
-		h.output = r.outputs.expect(s.Key, s.Model)
+		h.output = h.answers.expect()
 	}
 	h.taken = h.takenRoom[:0]
-	r.match(p, s, h)
-	h.lock()
-	err := h.decide()
-	h.unlock()
+	var room [8]bounded
+	var err error
+	if bounds := r.match(p, s, h, room[:0]); r.sharing != nil {
+		err = h.reserveShared(s, bounds)
+	} else {
+		h.lock(bounds)
+		err = h.decide()
+		h.unlock()
+	}
 	if err != nil {
 		h.taken = nil
 	}
@@ -96,7 +103,7 @@ func (r *Room) Sweep(now time.Time) { r.cells.sweep(r.at(now)) }
 
 // match lists what the call needs of the limits that concern it, in the order
 // of the plan, which is the order in which cells are locked.
-func (r *Room) match(p *Plan, s *Subject, h *Hold) {
+func (r *Room) match(p *Plan, s *Subject, h *Hold, bounds []bounded) []bounded {
 	var room [192]byte
 	var last *rule
 	concerned := false
@@ -108,14 +115,22 @@ func (r *Room) match(p *Plan, s *Subject, h *Hold) {
 		if !concerned {
 			continue
 		}
-		b, ok := l.boundFor(s)
+		b, since, ok := l.boundAt(s, p.since, h.begun)
 		if !ok {
 			continue
 		}
 		key := l.appendKey(room[:0], s)
-		h.taken = append(h.taken, taken{limit: l, bound: b, since: p.since, cell: r.cells.find(key), n: l.need(h.price, h.input, h.output)})
+		h.taken = append(h.taken, taken{limit: l, cell: r.cells.find(key), n: l.need(h.price, h.input, h.output)})
+		bounds = append(bounds, bounded{b, since})
 		if l.budget != nil {
 			h.budgets = true
 		}
 	}
+	return bounds
+}
+
+// bounded is a bound, and since when it holds.
+type bounded struct {
+	bound
+	since int64
 }

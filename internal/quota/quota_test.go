@@ -242,15 +242,15 @@ func TestBudgetPeriods(t *testing.T) {
 			{Name: "hour", Limit: AmountConfig{Tokens: 100}, Period: "hour", Soft: AmountConfig{Tokens: 50}},
 		}})
 		h, err := r.Reserve(p, by("a"), Demand{Input: 10, Output: 30}, time.Now())
-		if err != nil || h.Low != "" {
-			t.Fatal(err, h.Low)
+		if err != nil || h.Low() != "" {
+			t.Fatal(err, h.Low())
 		}
 		charges := h.Settle(Settlement{Usage: llm.Usage{Input: 10, Output: 50}}, time.Now())
 		if len(charges) != 1 || charges[0].Amount != 60 || charges[0].Scope != "hour/tokens" || charges[0].Period != time.Now().Unix() {
 			t.Errorf("%+v", charges)
 		}
-		if h, err = r.Reserve(p, by("a"), Demand{Input: 10, Output: 10}, time.Now()); err != nil || h.Low != "hour" {
-			t.Errorf("%v, low %q", err, h.Low)
+		if h, err = r.Reserve(p, by("a"), Demand{Input: 10, Output: 10}, time.Now()); err != nil || h.Low() != "hour" {
+			t.Errorf("%v, low %q", err, h.Low())
 		}
 		time.Sleep(59 * time.Minute)
 		_, err = r.Reserve(p, by("a"), Demand{Input: 10, Output: 30}, time.Now())
@@ -300,8 +300,8 @@ func TestStreamStopsAtTheBudget(t *testing.T) {
 	p := compile(t, r, Config{Budgets: []BudgetConfig{{Name: "b", Limit: AmountConfig{USD: 2 * llm.USD / 1e3}, Period: "day"}}})
 	price := dollar(t)
 	now := time.Now()
-	for range 3 { // the expected length is learnt
-		r.outputs.learn("a", "gpt-4", 1)
+	for range 200 { // the expected length is learnt
+		r.outputs.of("a", "gpt-4").learn(100)
 	}
 	h, err := r.Reserve(p, by("a"), Demand{Input: 100, Price: price}, now)
 	if err != nil {
@@ -333,8 +333,8 @@ func TestDegrade(t *testing.T) {
 	}})
 	price, now := dollar(t), time.Now()
 	h, err := r.Reserve(p, by("a"), Demand{Input: 400, Output: 5000, Price: price}, now)
-	if err != nil || h.Trimmed != 600 {
-		t.Fatalf("%v, trimmed to %d, want 600", err, h.Trimmed)
+	if err != nil || h.Trimmed() != 600 {
+		t.Fatalf("%v, trimmed to %d, want 600", err, h.Trimmed())
 	}
 	if s := r.Stand(p, by("a"), now)[0]; s.Remaining != 0 {
 		t.Errorf("%+v", s)
@@ -344,8 +344,27 @@ func TestDegrade(t *testing.T) {
 		t.Error("nine tokens are no answer")
 	}
 	h, err = r.Reserve(p, by("other"), Demand{Input: 90, Output: 11, Price: price}, now)
-	if refused(t, err, fault.QuotaExhausted); h.Instead != "small" {
-		t.Errorf("instead %q", h.Instead)
+	if refused(t, err, fault.QuotaExhausted); h.WayOut.Instead != "small" {
+		t.Errorf("instead %q", h.WayOut.Instead)
+	}
+}
+
+// The expected length of an answer comes to lie where nine of ten are shorter.
+func TestExpectedLength(t *testing.T) {
+	o := newOutputs()
+	if got := o.of("a", "m").expect(); got != firstGuess {
+		t.Errorf("%d expected of nothing", got)
+	}
+	rng := rand.New(rand.NewPCG(5, 1))
+	for range 5000 {
+		o.of("a", "m").learn(1 + rng.Int64N(1000))
+		o.of("b", "m").learn(50)
+	}
+	if got := o.of("a", "m").expect(); got < 800 || got > 1100 {
+		t.Errorf("%d expected of lengths up to 1000, want about 900", got)
+	}
+	if got := o.of("b", "m").expect(); got < 40 || got > 60 {
+		t.Errorf("%d expected of 50", got)
 	}
 }
 
@@ -439,6 +458,7 @@ func TestRandomHistories(t *testing.T) {
 		now := time.Now()
 		type open struct {
 			h    *Hold
+			key  string
 			most int64
 		}
 		var under []open
@@ -454,7 +474,7 @@ func TestRandomHistories(t *testing.T) {
 					t.Fatalf("seed %d: %v, but fits is %v: %d used, %d reserved, %d+%d asked, %d held", seed, err, fits, used, reserved, in, out, held[key])
 				}
 				if err == nil {
-					under = append(under, open{h, in + out})
+					under = append(under, open{h, key, in + out})
 					reserved += in + out
 					held[key]++
 				}
@@ -469,7 +489,7 @@ func TestRandomHistories(t *testing.T) {
 					}
 				}
 				reserved -= o.most
-				held[o.h.key]--
+				held[o.key]--
 				if !s.Unsent {
 					used += s.Usage.Total()
 				}

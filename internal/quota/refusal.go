@@ -29,7 +29,7 @@ func (t *taken) refusal(wait, now int64) *fault.Error {
 	case t.limit.dimension == concurrent:
 		e.Public = fmt.Sprintf("The limit %q of %d requests at a time is reached; try again when one of them has ended.", s.Rule, s.Limit)
 	default:
-		e.Public = fmt.Sprintf("The limit %q of %d %s in %s is reached; try again in %s.", s.Rule, t.bound.count, t.limit.dimension.words(), spell(s.Window), spell(roundUp(wait)))
+		e.Public = fmt.Sprintf("The limit %q of %d %s in %s is reached; try again in %s.", s.Rule, t.whole().count, t.limit.dimension.words(), spell(s.Window), spell(roundUp(wait)))
 	}
 	e.RetryAfter = jittered(wait)
 	e.Details["retry_after_ms"] = e.RetryAfter.Milliseconds()
@@ -53,7 +53,7 @@ func (d dimension) words() string {
 
 // exhausted is the refusal of a budget.
 func (t *taken) exhausted(wait int64) *fault.Error {
-	b, left := t.limit.budget, max(0, t.limit.budget.left(&t.cell.state))
+	b, left := t.limit.budget, max(0, t.left())
 	e := &fault.Error{Kind: fault.QuotaExhausted, Op: op, Final: true, Details: map[string]any{
 		"budget": t.limit.rule.name, "dimension": t.limit.dimension.String(),
 		"limit": amount(t.limit.dimension, b.limit), "remaining": amount(t.limit.dimension, left), "estimated": amount(t.limit.dimension, t.n),

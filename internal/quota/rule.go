@@ -4,7 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"math"
+	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/headgate-ai/headgate/internal/condition"
 	"github.com/headgate-ai/headgate/internal/meter"
@@ -55,18 +57,11 @@ type limit struct {
 	budget    *budget                      // instead of a bound
 	weights   *weights                     // of tokens; nil counts each once
 	count     *Count
+	override  *atomic.Pointer[overridden] // what operators have set; holds nil where they have not
 }
 
 // weights are thousandths of a token.
 type weights struct{ input, cached, output, reasoning int64 }
-
-// boundFor is the bound for a subject, if it has one.
-func (l *limit) boundFor(s *Subject) (bound, bool) {
-	if l.own != nil {
-		return l.own(s)
-	}
-	return l.bound, true
-}
 
 // grantedRate is so many requests a second, and a second's worth at once.
 func grantedRate(r float64) bound {
@@ -151,8 +146,21 @@ func (s *Subject) value(dim string) string {
 	case "ip":
 		return s.IP
 	}
-	if name, ok := strings.CutPrefix(dim, "claim:"); ok && s.Claim != nil {
-		return s.Claim(name)
+	if name, ok := strings.CutPrefix(dim, "claim:"); ok {
+		return claimText(s.Claims[name])
+	}
+	return ""
+}
+
+// claimText is a claim as a limit is kept by it: text, a number or a flag.
+func claimText(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	case bool:
+		return strconv.FormatBool(v)
 	}
 	return ""
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/internal/setting"
 )
 
 // State is how one limit stands for one subject.
@@ -32,7 +33,7 @@ func (r *Room) Stand(p *Plan, s *Subject, now time.Time) []State {
 	at := r.at(now)
 	for i := range p.limits {
 		l := &p.limits[i]
-		b, ok := l.boundFor(s)
+		b, since, ok := l.boundAt(s, p.since, at)
 		if !ok || !l.rule.concerns(s) {
 			continue
 		}
@@ -41,7 +42,7 @@ func (r *Room) Stand(p *Plan, s *Subject, now time.Time) []State {
 			c = new(cell)
 		}
 		c.mu.Lock()
-		all = append(all, l.stand(c, b, p.since, at))
+		all = append(all, l.stand(c, b, since, at))
 		c.mu.Unlock()
 	}
 	return all
@@ -53,11 +54,11 @@ func (l *limit) stand(c *cell, b bound, since, now int64) State {
 	st.Rule = l.rule.name
 	if g := l.budget; g != nil {
 		g.turn(&c.state, now)
-		st.Limit, st.Remaining, st.Reset = g.limit, max(0, g.left(&c.state)), time.Duration(c.state.purse.until-now)
+		st.Limit, st.Remaining, st.Reset = g.limit, max(0, (&taken{limit: l, cell: c}).left()), time.Duration(c.state.purse.until-now)
 		return st
 	}
 	c.under(b, since, now)
-	t := taken{limit: l, cell: c, bound: b}
+	t := taken{limit: l, cell: c}
 	st.Standing = t.standing(now)
 	return st
 }
@@ -86,10 +87,17 @@ func (l *limit) names(key string) bool {
 
 // Level is how full the cells of one limit are, all together, for metrics.
 type Level struct {
-	Rule, Dimension                string
-	Capacity, Available            int64
-	PerSecond                      float64 // what comes back in a second, in all cells
-	Cells                          int
+	Rule, Dimension     string
+	Capacity, Available int64
+	PerSecond           float64 // what comes back in a second, in all cells
+	Cells               int
+	// Budget is whether it is a budget, and Own whether the bound is what each
+	// credential brings; else Rate and Burst are the bound of each cell.
+	Budget, Own bool
+	Rate        setting.Rate
+	Burst       int64
+	// Overridden is whether operators have set the bound.
+	Overridden                     bool
 	Admitted, Refused, WouldRefuse int64
 }
 
@@ -100,15 +108,11 @@ const mostLevels = 100_000
 func (r *Room) Levels(p *Plan, now time.Time) []Level {
 	levels := make([]Level, len(p.limits))
 	index := make(map[string]int, len(p.limits))
-	for i := range p.limits {
-		l := &p.limits[i]
-		index[l.id] = i
-		levels[i] = Level{
-			Rule: l.rule.name, Dimension: l.dimension.String(),
-			Admitted: l.count.Admitted.Load(), Refused: l.count.Refused.Load(), WouldRefuse: l.count.Shadowed.Load(),
-		}
-	}
 	at, seen := r.at(now), 0
+	for i := range p.limits {
+		index[p.limits[i].id] = i
+		levels[i] = p.limits[i].level(at)
+	}
 	r.cells.each(func(c *cell) {
 		if seen++; seen > mostLevels {
 			return
@@ -117,23 +121,45 @@ func (r *Room) Levels(p *Plan, now time.Time) []Level {
 		if !ok {
 			return
 		}
-		levels[i].add(&p.limits[i], c, at)
+		l := &p.limits[i]
+		if l.own == nil && l.budget == nil {
+			b, since := l.effective(p.since, at)
+			c.under(b, since, at) // the next call would do so, too
+		}
+		levels[i].add(l, c, at)
 	})
 	return levels
 }
 
+// level is a limit without any cells.
+func (l *limit) level(at int64) Level {
+	v := Level{
+		Rule: l.rule.name, Dimension: l.dimension.String(), Budget: l.budget != nil, Own: l.own != nil,
+		Admitted: l.count.Admitted.Load(), Refused: l.count.Refused.Load(), WouldRefuse: l.count.Shadowed.Load(),
+	}
+	if !v.Budget && !v.Own {
+		b, _ := l.effective(0, at)
+		v.Rate, v.Burst = setting.Rate{Count: b.count, Period: time.Duration(b.period)}, b.burst
+		o := l.override.Load()
+		v.Overridden = o != nil && at < o.until
+	}
+	return v
+}
+
 func (v *Level) add(l *limit, c *cell, now int64) {
 	v.Cells++
+	t := taken{limit: l, cell: c}
 	if g := l.budget; g != nil {
 		g.turn(&c.state, now)
 		v.Capacity += g.limit
-		v.Available += max(0, g.left(&c.state))
+		v.Available += max(0, t.left())
 		return
 	}
-	v.Capacity += c.bound.capacity()
-	v.Available += max(0, c.bound.available(&c.state, now))
-	if c.bound.period > 0 {
-		v.PerSecond += float64(c.bound.count) * 1e9 / float64(c.bound.period)
+	b, st := t.whole(), t.standing(now)
+	v.Capacity += st.Limit
+	v.Available += st.Remaining
+	if b.period > 0 {
+		v.PerSecond += float64(b.count) * 1e9 / float64(b.period)
 	}
 }
 

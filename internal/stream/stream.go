@@ -63,6 +63,9 @@ type Events struct {
 	// has reached the bound on its output, and the provider is cancelled. nil
 	// never stops.
 	Stop func(llm.Usage) bool
+	// Prompt is the tokens of the prompt as they were counted before. A stream
+	// that is stopped tells them where its provider has not yet told its own.
+	Prompt int64
 }
 
 // Receipt is what was seen of a response.
@@ -315,7 +318,11 @@ func (c *copier) finish() error {
 // would still have said of its usage is not waited for.
 func (c *copier) stopped() error {
 	c.From.Abort(nil)
-	return c.put(c.cutter.End(nil, c.Tap.Usage(), !c.HideUsage), true)
+	u := c.Tap.Usage()
+	if u.Input == 0 {
+		u.Input = c.Prompt
+	}
+	return c.put(c.cutter.End(nil, u, !c.HideUsage), true)
 }
 
 // Bounds on reading behind the end mark: a time, and a number of reads.

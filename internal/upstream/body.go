@@ -16,6 +16,7 @@ type sent struct {
 	// front and rest are the bytes, where they are in memory: what holds edits,
 	// and what is as it came.
 	front, rest []byte
+	unread      unread
 	edited      *[]byte // where front is a copy of ours
 	length      int64
 	open        atomic.Int32 // readers that a transport has not closed yet
@@ -42,15 +43,25 @@ func newSent(q *Request) *sent {
 	default:
 		s.edit(call.Raw, list)
 	}
-	s.Reader, s.length = s.reader(), int64(len(s.front)+len(s.rest))
+	s.unread = unread{s.front, s.rest}
+	s.Reader, s.length = &s.unread, int64(len(s.front)+len(s.rest))
 	return s
 }
 
-func (s *sent) reader() io.Reader {
-	if len(s.front) == 0 {
-		return bytes.NewReader(s.rest)
+// unread is what a reader of two parts has not given yet.
+type unread struct{ front, rest []byte }
+
+// Read implements io.Reader.
+func (u *unread) Read(p []byte) (int, error) {
+	if len(u.front) == 0 {
+		u.front, u.rest = u.rest, nil
 	}
-	return io.MultiReader(bytes.NewReader(s.front), bytes.NewReader(s.rest))
+	if len(u.front) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, u.front)
+	u.front = u.front[n:]
+	return n, nil
 }
 
 // Parts is the body where it is in memory, so that a transport can send it
@@ -97,7 +108,7 @@ func (s *sent) edit(raw []byte, list []llm.Edit) {
 // turned out dead before anything was sent.
 func (s *sent) again() (io.ReadCloser, error) {
 	s.open.Add(1)
-	return resent{s.reader(), s}, nil
+	return resent{&unread{s.front, s.rest}, s}, nil
 }
 
 // resent is a body that is given to the transport once more.

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"net/http"
 	"strconv"
 	"time"
 )
@@ -30,45 +29,48 @@ func (l *Limits) tightest() *Limit {
 	return r
 }
 
-// GenericLimits writes the headers that belong to no dialect: the common
+// GenericLimits collects the headers that belong to no dialect: the common
 // X-RateLimit-Limit, -Remaining and -Reset (seconds since 1970) of the tightest
 // limit, and RateLimit and RateLimit-Policy of all of them
 // (draft-ietf-httpapi-ratelimit-headers-10).
-func GenericLimits(h http.Header, l *Limits) {
+func GenericLimits(v *Values, l *Limits) {
 	t := l.tightest()
 	if t.Limit == 0 {
 		return
 	}
-	values := []string{
-		strconv.FormatInt(t.Limit, 10), strconv.FormatInt(t.Remaining, 10), strconv.FormatInt(l.Now.Add(t.Reset+time.Second-1).Unix(), 10),
+	v.Int("X-Ratelimit-Limit", t.Limit)
+	v.Int("X-Ratelimit-Remaining", t.Remaining)
+	v.Int("X-Ratelimit-Reset", l.Now.Add(t.Reset+time.Second-1).Unix())
+	l.list(v, "Ratelimit", (*Limit).appendState)
+	l.list(v, "Ratelimit-Policy", (*Limit).appendPolicy)
+}
+
+// list is a header with an item for each limit.
+func (l *Limits) list(v *Values, name string, item func(*Limit, []byte, string) []byte) {
+	if l.Requests.Limit > 0 {
+		v.Buf = item(&l.Requests, v.Buf, requests)
 	}
-	h["X-Ratelimit-Limit"], h["X-Ratelimit-Remaining"], h["X-Ratelimit-Reset"] = values[0:1:1], values[1:2:2], values[2:3:3]
-	var state, policy []byte
-	for _, k := range []struct {
-		limit *Limit
-		unit  string
-	}{{&l.Requests, "requests"}, {&l.Tokens, "tokens"}} {
-		if k.limit.Limit == 0 {
-			continue
+	if l.Tokens.Limit > 0 {
+		if l.Requests.Limit > 0 {
+			v.Buf = append(v.Buf, ", "...)
 		}
-		state = k.limit.appendState(state)
-		policy = k.limit.appendPolicy(policy, k.unit)
+		v.Buf = item(&l.Tokens, v.Buf, "tokens")
 	}
-	h["Ratelimit"], h["Ratelimit-Policy"] = []string{string(state)}, []string{string(policy)}
+	v.End(name)
 }
 
 // appendState is an item of RateLimit: what is left, and when more comes.
-func (l *Limit) appendState(b []byte) []byte {
-	b = l.appendName(b)
+func (l *Limit) appendState(b []byte, unit string) []byte {
+	b = l.appendName(b, unit)
 	b = strconv.AppendInt(append(b, ";r="...), l.Remaining, 10)
 	return strconv.AppendInt(append(b, ";t="...), Seconds(l.Reset), 10)
 }
 
 // appendPolicy is an item of RateLimit-Policy: the quota, its unit, its window.
 func (l *Limit) appendPolicy(b []byte, unit string) []byte {
-	b = l.appendName(b)
+	b = l.appendName(b, unit)
 	b = strconv.AppendInt(append(b, ";q="...), l.Limit, 10)
-	if unit != "requests" { // which is what is meant when no unit is given
+	if unit != requests {
 		b = append(append(append(b, `;qu="`...), unit...), '"')
 	}
 	if l.Window > 0 {
@@ -77,13 +79,19 @@ func (l *Limit) appendPolicy(b []byte, unit string) []byte {
 	return b
 }
 
-// appendName begins an item; names are such that they need no escapes.
-func (l *Limit) appendName(b []byte) []byte {
-	if len(b) > 0 {
-		b = append(b, ", "...)
+// appendName begins an item. One rule may limit requests and tokens, and its
+// items must not share a name: the unit tells them apart. Names are such that
+// they need no escapes.
+func (l *Limit) appendName(b []byte, unit string) []byte {
+	b = append(append(b, '"'), l.Name...)
+	if unit != requests {
+		b = append(append(b, '/'), unit...)
 	}
-	return append(append(append(b, '"'), l.Name...), '"')
+	return append(b, '"')
 }
+
+// requests is the unit that is meant where none is given.
+const requests = "requests"
 
 // Seconds is a length of time in whole seconds, rounded up.
 func Seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

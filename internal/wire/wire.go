@@ -26,9 +26,9 @@ type Inbound interface {
 	Ping(dst []byte, op llm.Operation) []byte
 	// Cutter makes what can end one event stream of op before its time.
 	Cutter(op llm.Operation) Cutter
-	// Limits writes how a call stands against its limits as the dialect's own
+	// Limits collects how a call stands against its limits as the dialect's own
 	// headers.
-	Limits(h http.Header, l *Limits)
+	Limits(v *Values, l *Limits)
 }
 
 // Cutter ends an event stream in its middle as a provider does whose model has

@@ -37,7 +37,7 @@ func (Dialect) Edits(edits []llm.Edit, call *llm.Call, model string) []llm.Edit 
 		field = "max_tokens"
 	}
 	edits = wire.EditStream(wire.EditModel(edits, call, model), call)
-	return wire.InOrder(wire.EditBound(edits, call, field))
+	return wire.InOrder(append(wire.EditBound(edits, call, field), call.Edits...))
 }
 
 // StreamEnd is empty: a stream without message_stop is not complete.

@@ -50,7 +50,7 @@ func (Dialect) Edits(edits []llm.Edit, call *llm.Call, model string) []llm.Edit 
 	if call.WantsStream && !call.IncludeUsage && (call.Op == llm.Chat || call.Op == llm.Completion) {
 		edits = editUsage(edits, call)
 	}
-	return wire.InOrder(edits)
+	return wire.InOrder(append(edits, call.Edits...))
 }
 
 // boundField is the field that bounds the answer. Models that reason take

@@ -1,0 +1,90 @@
+package app
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/headgate-ai/headgate/internal/admin"
+	"github.com/headgate-ai/headgate/internal/journal"
+	"github.com/headgate-ai/headgate/internal/quota"
+)
+
+// Metrics lists what rooms other than the journal have to show. It is read when
+// someone asks, and costs requests nothing. Labels are names of the
+// configuration: how many keys or users there are changes no label.
+var Metrics = []journal.Metric{
+	{Name: "headgate_limiter_capacity", Type: journal.Gauge, Labels: ruleLabels, Help: "What a limit lets through at once, of all its subjects together."},
+	{Name: "headgate_limiter_tokens", Type: journal.Gauge, Labels: ruleLabels, Help: "How much of that is there."},
+	{Name: "headgate_limiter_fill_rate", Type: journal.Gauge, Labels: ruleLabels, Help: "How much comes back in a second, of all subjects together; 0 for what counts at once."},
+	{Name: "headgate_limiter_fill_ratio", Type: journal.Gauge, Labels: ruleLabels, Help: "The part of the capacity that is there, from 0 to 1."},
+	{Name: "headgate_limiter_decisions_total", Type: journal.Counter, Labels: append(ruleLabels[:2:2], "decision"), Help: "Calls that a limit or budget concerned; decision is admitted, refused or shadow_refused (it would have been)."},
+	{Name: "headgate_limiter_cells", Type: journal.Gauge, Help: "Subjects whose counts are kept, of all limits and budgets."},
+	{Name: "headgate_budget_remaining_ratio", Type: journal.Gauge, Labels: []string{"budget", "dimension"}, Help: "The part of a budget that is left, of all its subjects together, from 0 to 1."},
+	{Name: "headgate_ledger_spool_records", Type: journal.Gauge, Help: "Entries of the ledger that wait for its store."},
+	{Name: "headgate_ledger_spool_bytes", Type: journal.Gauge, Unit: "bytes", Help: "Size of what waits."},
+	{Name: "headgate_ledger_spool_age_seconds", Type: journal.Gauge, Unit: "seconds", Help: "How long the oldest of them has waited."},
+	{Name: "headgate_degradation_level", Type: journal.Gauge, Help: "How far operators have turned the gateway down, from 0 (not at all) to 3 (requests of class P2 are refused)."},
+}
+
+var ruleLabels = []string{"rule", "dimension"}
+
+// collector reads the rooms' own figures when the metrics are asked for.
+type collector struct {
+	a     *App
+	descs map[string]*prometheus.Desc
+	types map[string]prometheus.ValueType
+}
+
+func newCollector(a *App) *collector {
+	c := &collector{a, map[string]*prometheus.Desc{}, map[string]prometheus.ValueType{}}
+	for _, m := range Metrics {
+		c.descs[m.Name] = prometheus.NewDesc(m.Name, m.Help, m.Labels, nil)
+		c.types[m.Name] = prometheus.GaugeValue
+		if m.Type == journal.Counter {
+			c.types[m.Name] = prometheus.CounterValue
+		}
+	}
+	return c
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	show := func(name string, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(c.descs[name], c.types[name], value, labels...)
+	}
+	now, g := time.Now(), c.a.gateway
+	for _, l := range g.Quota.Levels(&g.Snapshot().Quota, now) {
+		showLevel(show, &l)
+	}
+	show("headgate_limiter_cells", float64(g.Quota.Cells()))
+	level, _ := g.Degradation.Level(now)
+	show("headgate_degradation_level", float64(level))
+	if g.Ledger != nil {
+		lag := g.Ledger.Lag()
+		show("headgate_ledger_spool_records", float64(lag.Records))
+		show("headgate_ledger_spool_bytes", float64(lag.Bytes))
+		show("headgate_ledger_spool_age_seconds", lag.Age.Seconds())
+	}
+}
+
+func showLevel(show func(name string, value float64, labels ...string), l *quota.Level) {
+	for decision, n := range map[string]int64{"admitted": l.Admitted, "refused": l.Refused, "shadow_refused": l.WouldRefuse} {
+		show("headgate_limiter_decisions_total", float64(n), l.Rule, l.Dimension, decision)
+	}
+	if l.Budget {
+		show("headgate_budget_remaining_ratio", admin.FillRatio(l), l.Rule, l.Dimension)
+		return
+	}
+	show("headgate_limiter_capacity", float64(l.Capacity), l.Rule, l.Dimension)
+	show("headgate_limiter_tokens", float64(l.Available), l.Rule, l.Dimension)
+	show("headgate_limiter_fill_rate", l.PerSecond, l.Rule, l.Dimension)
+	show("headgate_limiter_fill_ratio", admin.FillRatio(l), l.Rule, l.Dimension)
+}

@@ -1,0 +1,46 @@
+package app
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate-ai/headgate/internal/quota"
+	"github.com/headgate-ai/headgate/internal/store/redis"
+)
+
+// shareCounts keeps the counts of limits and budgets where the configuration says.
+// A store that is out of reach does not keep the gateway from starting.
+func (a *App) shareCounts(c quota.StoreConfig) error {
+	c = c.Default()
+	if c.Kind != quota.StoreRedis {
+		return nil
+	}
+	address, err := c.URL.Resolve()
+	if err != nil {
+		return fmt.Errorf("cannot share the counts of limits (quota.store.url): %w", err)
+	}
+	store, err := redis.Open(address, c.Timeout.Std())
+	if err != nil {
+		return fmt.Errorf("cannot share the counts of limits (quota.store.url): %w", err)
+	}
+	var down atomic.Pointer[time.Time]
+	a.gateway.Quota.Share(store, c, func(err error) {
+		if err == nil {
+			a.log.Info("limits are shared again", "store", c.URL.String(), "after", time.Since(*down.Load()).Round(time.Millisecond).String())
+			return
+		}
+		now := time.Now()
+		down.Store(&now)
+		a.log.Warn("the store of the limits does not answer; they are kept without it until it does", "store", c.URL.String(), "policy", c.OnOutage, "error", err.Error())
+	})
+	return nil
+}
+
+// unshareCounts gives back what this gateway has of shared counts, for the others
+// to use.
+func (a *App) unshareCounts() {
+	if err := a.gateway.Quota.Close(); err != nil {
+		a.log.Warn("what this gateway had of shared limits comes back to the others in some seconds", "error", err.Error())
+	}
+}

@@ -1,0 +1,147 @@
+package gateway_test
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/headgate-ai/headgate/internal/authn"
+	"github.com/headgate-ai/headgate/internal/gateway"
+	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/internal/meter"
+	"github.com/headgate-ai/headgate/internal/quota"
+	"github.com/headgate-ai/headgate/internal/setting"
+)
+
+const (
+	jwtSecret = "a-secret-of-more-than-thirty-two-bytes"
+	issuer    = "https://issuer.example"
+)
+
+func per(t testing.TB, text string) setting.Rate {
+	t.Helper()
+	var r setting.Rate
+	if err := r.UnmarshalText([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// limited puts five rules and a budget on a gateway, and lets tokens in.
+func limited(t testing.TB, g *gateway.Gateway) {
+	t.Helper()
+	var p setting.Problems
+	s := *g.Snapshot()
+	keys := &authn.Config{JWT: []authn.JWTConfig{{Issuer: issuer, Audience: "headgate", Secret: setting.NewSecret("literal:" + jwtSecret)}}}
+	keys.Validate(&p)
+	s.Authn, _ = keys.Compile(&p)
+	wide := quota.RateConfig{Rate: per(t, "1000000000/s")}
+	c := &quota.Config{
+		Rules: []quota.RuleConfig{
+			{Name: "model-tokens", When: `request.path == "/v1/chat/completions" && request.model == "chat"`, Per: []string{"tenant"}, Tokens: quota.TokensConfig{RateConfig: wide}},
+			{Name: "key-requests", Per: []string{"key"}, Requests: quota.RateConfig{Rate: wide.Rate, Algorithm: "window"}},
+			{Name: "key-concurrency", Per: []string{"key"}, Concurrent: 1000},
+			{Name: "user-output", When: `principal.tenant in ["acme", "other"]`, Per: []string{"user"}, OutputTokens: wide},
+			{Name: "trial", Per: []string{"ip"}, Requests: quota.RateConfig{Rate: per(t, "1/h")}, Shadow: true},
+		},
+		Budgets: []quota.BudgetConfig{{Name: "month", When: `principal.tenant == "acme"`, Per: []string{"tenant"}, Limit: quota.AmountConfig{USD: 1e9 * llm.USD}, Period: "month"}},
+	}
+	c.Validate("quota", &p)
+	s.Quota = g.Quota.Compile(c, &p)
+	one, err := meter.ParseRate("2.5")
+	if err != nil || len(p) > 0 {
+		t.Fatal(err, p)
+	}
+	s.Prices = meter.Config{{Model: "*", RatesConfig: meter.RatesConfig{Input: one, Output: one}}}.Compile()
+	g.Adopt(&s)
+}
+
+// token is one that the limited gateway takes.
+func token(t testing.TB) string {
+	t.Helper()
+	signed, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
+		"iss": issuer, "aud": "headgate", "sub": "ann", "tenant": "acme", "exp": time.Now().Add(time.Hour).Unix(),
+	}).SignedString([]byte(jwtSecret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signed
+}
+
+func newLimited(t testing.TB) *exchange {
+	g := build(t, provider(t, unary()))
+	limited(t, g)
+	e := newExchange(g, askUnary)
+	e.req.Header.Set("Authorization", "Bearer "+token(t))
+	e.serve()
+	if e.w.status != http.StatusOK || e.w.header.Get("X-Ratelimit-Limit-Tokens") == "" {
+		t.Fatalf("status %d, %v", e.w.status, e.w.header)
+	}
+	return e
+}
+
+// Five rules, a budget and a token may add so much to what a request allocates.
+func TestAdmissionAllocates(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	// The least of three: a collection in between empties the pools.
+	bytes := func(e *exchange) int64 {
+		e.serve()
+		least := int64(math.MaxInt64)
+		for range 3 {
+			r := testing.Benchmark(func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					e.serve()
+				}
+			})
+			least = min(least, r.AllocedBytesPerOp())
+		}
+		return least
+	}
+	plain := bytes(newExchange(build(t, provider(t, unary())), askUnary))
+	with := bytes(newLimited(t))
+	t.Logf("%d bytes more, on top of %d", with-plain, plain)
+	if with-plain > 1<<10 {
+		t.Errorf("%d bytes more a request, the budget is 1024", with-plain)
+	}
+}
+
+func BenchmarkServeLimited(b *testing.B) {
+	e := newLimited(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		e.serve()
+	}
+}
+
+// A budget at its end that says so shortens the prompt: the latest turns stay.
+func TestBudgetShortensThePrompt(t *testing.T) {
+	g := build(t, provider(t, unary()))
+	var p setting.Problems
+	s := *g.Snapshot()
+	c := &quota.Config{Budgets: []quota.BudgetConfig{{Name: "b", Per: []string{"key"}, Limit: quota.AmountConfig{Tokens: 600}, Period: "day", Exhausted: "trim"}}}
+	c.Validate("quota", &p)
+	s.Quota = g.Quota.Compile(c, &p)
+	if len(p) > 0 {
+		t.Fatal(p)
+	}
+	g.Adopt(&s)
+	var b strings.Builder
+	b.WriteString(`{"model":"chat","max_tokens":100,"messages":[{"role":"system","content":"be brief"}`)
+	for i := range 20 {
+		fmt.Fprintf(&b, `,{"role":"user","content":"question %d about %s"},{"role":"assistant","content":"answer %d"}`, i, strings.Repeat("the weather of today and tomorrow ", 8), i)
+	}
+	b.WriteString(`,{"role":"user","content":"and the last one?"}]}`)
+	e := newExchange(g, b.String())
+	e.serve()
+	if e.w.status != http.StatusOK || e.w.header.Get("X-Degraded") != "prompt" || !strings.HasPrefix(e.w.header.Get("X-Trimmed"), "from=") {
+		t.Errorf("status %d, %v", e.w.status, e.w.header)
+	}
+}

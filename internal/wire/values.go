@@ -1,0 +1,69 @@
+package wire
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Values collects the values of a response's headers in one buffer, so that they
+// cost two allocations however many they are: put a value into Buf by appending
+// to it, then End it. There is room for mostValues. The zero value is ready.
+type Values struct {
+	Buf   []byte
+	names [mostValues]string
+	ends  [mostValues]int
+	n     int
+}
+
+const mostValues = 16
+
+// End ends a value and says which header it is of, in canonical form.
+func (v *Values) End(name string) {
+	v.names[v.n], v.ends[v.n] = name, len(v.Buf)
+	v.n++
+}
+
+// Int is a header whose value is a number.
+func (v *Values) Int(name string, n int64) {
+	v.Buf = strconv.AppendInt(v.Buf, n, 10)
+	v.End(name)
+}
+
+// Time is a header whose value is a time of RFC 3339, in UTC, rounded up to
+// seconds.
+func (v *Values) Time(name string, t time.Time) {
+	v.Buf = t.Add(time.Second-1).UTC().Truncate(time.Second).AppendFormat(v.Buf, time.RFC3339)
+	v.End(name)
+}
+
+// Duration is a header whose value is a length such as 1s, 6m0s or 250ms,
+// rounded up to milliseconds.
+func (v *Values) Duration(name string, d time.Duration) {
+	d = (d + time.Millisecond - 1) / time.Millisecond * time.Millisecond
+	if d >= time.Second || d <= 0 {
+		if m := d / time.Minute; m > 0 {
+			if m >= 60 {
+				v.Buf = append(strconv.AppendInt(v.Buf, int64(m/60), 10), 'h')
+			}
+			v.Buf = append(strconv.AppendInt(v.Buf, int64(m%60), 10), 'm')
+		}
+		v.Buf = append(strconv.AppendFloat(v.Buf, float64(d%time.Minute/time.Millisecond)/1000, 'f', -1, 64), 's')
+	} else {
+		v.Buf = append(strconv.AppendInt(v.Buf, int64(d/time.Millisecond), 10), "ms"...)
+	}
+	v.End(name)
+}
+
+// Reset makes v ready to be used again; the buffer stays.
+func (v *Values) Reset() { v.Buf, v.n = v.Buf[:0], 0 }
+
+// Set puts the headers into h.
+func (v *Values) Set(h http.Header) {
+	all, list, from := string(v.Buf), make([]string, v.n), 0
+	for i, name := range v.names[:v.n] {
+		list[i] = all[from:v.ends[i]]
+		from = v.ends[i]
+		h[name] = list[i : i+1 : i+1]
+	}
+}
