@@ -75,7 +75,7 @@ type Round struct {
 type StartGateway func(ctx context.Context, yaml string) (url string, stop func() error, err error)
 
 // All are the experiments there are.
-var All = []*Experiment{bufferLimit, streamLayer, windowCredit, eventCut, connectionReuse, syncLog, knee, spike}
+var All = []*Experiment{bufferLimit, streamLayer, windowCredit, eventCut, connectionReuse, syncLog, knee, spike, redisLatency}
 
 // Find gives the experiment of that name, nil if there is none.
 func Find(name string) *Experiment {

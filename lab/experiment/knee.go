@@ -49,14 +49,14 @@ func kneeMetrics() []Metric {
 }
 
 func runKnee(ctx context.Context, arm string, r Round) (Sample, error) {
-	length := 2 * time.Second
+	conns, warm, length := kneeConns, 500*time.Millisecond, 2*time.Second
 	if r.Quick {
-		length = 700 * time.Millisecond
+		conns, warm, length = []int{10, 25, 50, 90, 200}, 300*time.Millisecond, 500*time.Millisecond
 	}
 	sample := Sample{}
 	var curve []float64
-	for _, n := range kneeConns {
-		s := sweep{burst: 100, patience: math.MaxInt64, begun: time.Now(), warm: 500 * time.Millisecond}
+	for _, n := range conns {
+		s := sweep{burst: 100, patience: math.MaxInt64, begun: time.Now(), warm: warm}
 		if arm == "bounded" {
 			s.patience = int64(5 * time.Millisecond)
 		}
@@ -69,19 +69,19 @@ func runKnee(ctx context.Context, arm string, r Round) (Sample, error) {
 		}
 	}
 	if arm == "wait" {
-		sample["knee"] = kneeOf(curve) / 100
+		sample["knee"] = kneeOf(conns, curve) / 100
 	}
 	return sample, ctx.Err()
 }
 
 // kneeOf is the number of connections at which the curve bends most: where the
 // straight line from its first to its last point is farthest above it.
-func kneeOf(curve []float64) float64 {
+func kneeOf(conns []int, curve []float64) float64 {
 	last := len(curve) - 1
-	x0, x1 := float64(kneeConns[0]), float64(kneeConns[last])
+	x0, x1 := float64(conns[0]), float64(conns[last])
 	best, at := 0.0, x0
 	for i, y := range curve {
-		x := float64(kneeConns[i])
+		x := float64(conns[i])
 		line := curve[0] + (curve[last]-curve[0])*(x-x0)/(x1-x0)
 		if line-y > best {
 			best, at = line-y, x

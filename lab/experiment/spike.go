@@ -64,17 +64,18 @@ func runSpike(ctx context.Context, arm string, r Round) (Sample, error) {
 
 // tolerance raises the demand until one call in twenty fails.
 func tolerance(ctx context.Context, arm string, quick bool) float64 {
-	step := 800 * time.Millisecond
+	const step = 400 * time.Millisecond
+	rise := 0.5
 	if quick {
-		step = 400 * time.Millisecond
+		rise = 1
 	}
 	p := newProtected(arm)
 	defer p.control(ctx)()
 	p.state = p.limit().Take(p.state, spikeBurst, 0) // no burst hides the limit
-	for demand := 1.0; demand < 8 && ctx.Err() == nil; demand += 0.5 {
-		p.send(ctx, spikeRate*demand, step/2) // time to adapt
+	for demand := 1.0; demand < 8 && ctx.Err() == nil; demand += rise {
+		p.send(ctx, spikeRate*demand, step+step/2) // time to adapt
 		p.reset()
-		p.send(ctx, spikeRate*demand, step/2)
+		p.send(ctx, spikeRate*demand, step)
 		if errors, _ := p.failed(); errors > 0.05 {
 			return 100 * demand
 		}
