@@ -20,6 +20,11 @@ var Metrics = []journal.Metric{
 	{Name: "headgate_limiter_fill_ratio", Type: journal.Gauge, Labels: ruleLabels, Help: "The part of the capacity that is there, from 0 to 1."},
 	{Name: "headgate_limiter_decisions_total", Type: journal.Counter, Labels: append(ruleLabels[:2:2], "decision"), Help: "Calls that a limit or budget concerned; decision is admitted, refused or shadow_refused (it would have been)."},
 	{Name: "headgate_limiter_cells", Type: journal.Gauge, Help: "Subjects whose counts are kept, of all limits and budgets."},
+	{Name: "headgate_limiter_sync_total", Type: journal.Counter, Help: "Calls of the store that limits are shared in."},
+	{Name: "headgate_limiter_sync_failures_total", Type: journal.Counter, Help: "Those of them that failed or took too long."},
+	{Name: "headgate_limiter_sync_seconds_total", Type: journal.Counter, Unit: "seconds", Help: "Time that they took together."},
+	{Name: "headgate_limiter_sync_down", Type: journal.Gauge, Help: "Whether limits are kept without the store now: 1, else 0."},
+	{Name: "headgate_token_count_error_ratio", Type: journal.Gauge, Labels: []string{"family"}, Help: "How far counts of prompts are off on average, as a part of what providers report, by family of models."},
 	{Name: "headgate_budget_remaining_ratio", Type: journal.Gauge, Labels: []string{"budget", "dimension"}, Help: "The part of a budget that is left, of all its subjects together, from 0 to 1."},
 	{Name: "headgate_ledger_spool_records", Type: journal.Gauge, Help: "Entries of the ledger that wait for its store."},
 	{Name: "headgate_ledger_spool_bytes", Type: journal.Gauge, Unit: "bytes", Help: "Size of what waits."},
@@ -65,6 +70,19 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		showLevel(show, &l)
 	}
 	show("headgate_limiter_cells", float64(g.Quota.Cells()))
+	if s, ok := g.Quota.Shared(); ok {
+		show("headgate_limiter_sync_total", float64(s.Trips))
+		show("headgate_limiter_sync_failures_total", float64(s.Failures))
+		show("headgate_limiter_sync_seconds_total", s.Took.Seconds())
+		down := 0.0
+		if s.Down {
+			down = 1
+		}
+		show("headgate_limiter_sync_down", down)
+	}
+	for family, off := range g.CountErrors() {
+		show("headgate_token_count_error_ratio", off, family)
+	}
 	level, _ := g.Degradation.Level(now)
 	show("headgate_degradation_level", float64(level))
 	if g.Ledger != nil {

@@ -95,21 +95,19 @@ func (c *counting) learn(model string, n tokens.Count, u llm.Usage) {
 	}
 }
 
-// CountError is how far the counts of one model's prompts are off on average,
-// as a part of what the provider reports.
-type CountError struct {
-	Model  string
-	Error  float64
-	Counts int64
-}
-
-// CountErrors lists the models that were learnt of, in no order.
-func (g *Gateway) CountErrors() []CountError {
+// CountErrors is how far the counts of prompts are off on average, as a part of
+// what the providers report, by family of models.
+func (g *Gateway) CountErrors() map[string]float64 {
 	g.counting.mu.Lock()
 	defer g.counting.mu.Unlock()
-	all := make([]CountError, 0, len(g.counting.models))
+	off, seen := map[string]float64{}, map[string]float64{}
 	for name, l := range g.counting.models {
-		all = append(all, CountError{name, l.off, l.seen})
+		family := tokens.FamilyOf(name).String()
+		off[family] += l.off * float64(l.seen)
+		seen[family] += float64(l.seen)
 	}
-	return all
+	for family, n := range seen {
+		off[family] /= n
+	}
+	return off
 }
