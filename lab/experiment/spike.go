@@ -30,7 +30,7 @@ var spike = &Experiment{
 		{"adaptive tolerates ≥ 2 × what static does", func(m map[string]Sample) bool { return m["adaptive"]["tolerance"] >= 2*m["static"]["tolerance"] }},
 		{"without headroom the burst is not raised", func(m map[string]Sample) bool { return m["full"]["burst"] <= 1.4*240 }},
 	},
-	Rounds: 2, QuickRounds: 1,
+	Rounds: 3, QuickRounds: 1,
 	Run: runSpike,
 }
 
