@@ -52,7 +52,8 @@ test-unit: packages ## The unit tests, with the race detector.
 
 # What the race detector changes: it allocates, and internal/socket takes other
 # calls under it than in a release.
-BARE = ./internal/socket ./internal/edge/h1 ./internal/upstream/... ./internal/gateway ./internal/stream ./internal/journal
+BARE = ./internal/socket ./internal/edge/h1 ./internal/upstream/... ./internal/gateway ./internal/stream ./internal/journal ./internal/authn ./internal/condition \
+	./internal/quota ./internal/wire/tokens ./internal/wire/trim ./internal/store/sqlite
 
 .PHONY: test-bare
 test-bare: ## Allocation and memory budgets, and the sockets as a release uses them: without the race detector.
