@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of the module for the given time, as many side by side
-# as there are processors, each with one worker.
+# Runs the fuzz targets of the packages that match a pattern, all by default, for
+# the given time: as many side by side as there are processors, each with one
+# worker.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export time=${1:-10s}
+packages=${2:-.}
 
 one() { # package, target
 	local out
@@ -18,4 +20,4 @@ export -f one
 go test -list '^Fuzz' ./... | awk '
 	/^Fuzz/ { names[++n] = $1 }
 	/^ok/   { for (i = 1; i <= n; i++) print $2, names[i]; n = 0 }
-' | xargs -P "$(getconf _NPROCESSORS_ONLN)" -L 1 bash -c 'one "$0" "$1"'
+' | grep -E "$packages" | xargs -P "$(getconf _NPROCESSORS_ONLN)" -L 1 bash -c 'one "$0" "$1"'
