@@ -74,6 +74,11 @@ func TestSharedLimits(t *testing.T) {
 	if admitted.Load() != limit || limited.Load() != 3*limit {
 		t.Errorf("%d calls let through and %d refused, the limit is %d", admitted.Load(), limited.Load(), limit)
 	}
+	for _, g := range gs {
+		if g.metric("headgate_limiter_sync_total") < 1 || g.metric("headgate_limiter_sync_seconds_total") <= 0 || g.metric("headgate_limiter_sync_down") != 0 {
+			t.Error("the metrics do not tell of the store's calls")
+		}
+	}
 	end()
 	// Alone, a gateway has what it has not used of its half.
 	alone := 0
@@ -87,6 +92,9 @@ func TestSharedLimits(t *testing.T) {
 			}
 			return strings.Contains(g.Log.String(), "local-share")
 		})
+		if g.metric("headgate_limiter_sync_failures_total") < 1 || g.metric("headgate_limiter_sync_down") != 1 {
+			t.Error("the metrics do not tell that the store is gone")
+		}
 		if log := g.Log.String(); strings.Contains(log, "hunter2") {
 			t.Errorf("the log: %s", log)
 		}
