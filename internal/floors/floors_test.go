@@ -45,7 +45,7 @@ type floor struct {
 // subfolder that is a pure decision, such as a rate-limit algorithm, is listed
 // among the tools, so that it stays one.
 var stairs = []floor{
-	{"ground", standard, "internal/fault internal/fleet internal/llm internal/setting internal/socket"},
+	{"ground", standard, "internal/fault internal/fleet internal/llm internal/scope internal/setting internal/socket"},
 	{"tools for bytes", pure, "internal/wire/formdata internal/wire/jsonspan internal/wire/sse"},
 	{"tools for calls", pure, "internal/wire internal/wire/peek internal/wire/tokens internal/meter internal/quota/adapt internal/quota/bucket internal/quota/fixed internal/quota/gcra internal/quota/window"},
 	{"tools above tools", pure, "internal/wire/trim"},

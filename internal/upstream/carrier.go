@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
@@ -13,10 +14,10 @@ import (
 	"github.com/headgate-ai/headgate/internal/upstream/h1"
 )
 
-// carrier sends a request and waits for the response's head. It notes in the
-// reply when it had a connection, and whether that was used before.
+// carrier sends a call and waits for the response's head. It notes in the reply
+// when it had a connection, and whether that was used before.
 type carrier interface {
-	carry(req *http.Request, r *Reply) (*http.Response, error)
+	carry(r *Reply, q *Request) (*http.Response, error)
 	CloseIdleConnections()
 }
 
@@ -65,11 +66,34 @@ func newOwn(key poolKey) ownCarrier {
 	})}
 }
 
-func (c ownCarrier) carry(req *http.Request, r *Reply) (*http.Response, error) {
+func (c ownCarrier) carry(r *Reply, q *Request) (*http.Response, error) {
+	p := r.Provider
+	prefix, path := p.target(q.Call)
+	call := h1.Call{Scheme: p.base.Scheme, Host: p.base.Host, Method: q.Call.Method, Prefix: prefix, Path: path, Fields: (*fields)(q)}
+	if r.body != nil {
+		call.Body, call.Length = r.body, r.body.length
+		if q.Call.Rest == nil {
+			call.GetBody = r.body.again
+		}
+	}
 	var info h1.Info
-	resp, err := c.Do(req, &info)
+	resp, err := c.Send(&r.life, &call, &info)
 	r.Connect, r.Reused = info.Connected, info.Reused
 	return resp, err
+}
+
+// fields are the header of a call as lines.
+type fields Request
+
+// AppendFields implements h1.Fields.
+func (f *fields) AppendFields(b []byte) ([]byte, error) {
+	var err error
+	f.provider.header((*Request)(f), func(name, value string) {
+		if err == nil {
+			b, err = h1.AppendField(b, name, value)
+		}
+	})
+	return b, err
 }
 
 // standardCarrier is net/http's transport.
@@ -90,9 +114,31 @@ func newStandard(key poolKey) standardCarrier {
 	}}
 }
 
-func (c standardCarrier) carry(req *http.Request, r *Reply) (*http.Response, error) {
+func (c standardCarrier) carry(r *Reply, q *Request) (*http.Response, error) {
 	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { r.Connect, r.Reused = time.Now(), i.Reused }}
-	return c.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	req, err := r.Provider.request(httptrace.WithClientTrace(&r.life, trace), q)
+	if err != nil {
+		return nil, err
+	}
+	if r.body != nil {
+		req.Body, req.ContentLength = r.body, r.body.length
+		if q.Call.Rest == nil {
+			req.GetBody = r.body.again
+		}
+	}
+	return c.RoundTrip(req)
+}
+
+// request is the request as net/http takes it, but for its body.
+func (p *Provider) request(ctx context.Context, q *Request) (*http.Request, error) {
+	prefix, path := p.target(q.Call)
+	req, err := http.NewRequestWithContext(ctx, q.Call.Method, p.base.Scheme+"://"+p.base.Host+prefix+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header["User-Agent"] = nil // else net/http names itself
+	p.header(q, func(name, value string) { req.Header[name] = append(req.Header[name], value) })
+	return req, nil
 }
 
 // agreed is for TLS, where the provider says in the handshake which HTTP it
@@ -104,11 +150,11 @@ type agreed struct {
 	plain atomic.Bool // the provider does not speak HTTP/2
 }
 
-func (c *agreed) carry(req *http.Request, r *Reply) (*http.Response, error) {
+func (c *agreed) carry(r *Reply, q *Request) (*http.Response, error) {
 	if c.plain.Load() {
-		return c.own.carry(req, r)
+		return c.own.carry(r, q)
 	}
-	resp, err := c.standardCarrier.carry(req, r)
+	resp, err := c.standardCarrier.carry(r, q)
 	if err == nil && resp.ProtoMajor == 1 {
 		c.plain.Store(true)
 	}

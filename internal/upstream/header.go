@@ -8,51 +8,56 @@ import (
 	"github.com/headgate-ai/headgate/internal/llm"
 )
 
-// header is what the provider gets to see of the client's headers: everything
-// but what belongs to the client's connection, its credential or the gateway.
-func (p *Provider) header(q *Request) http.Header {
+// header gives what the provider gets to see of the client's headers, one value
+// at a time: everything but what belongs to the client's connection, its
+// credential or the gateway. Names are in canonical form.
+func (p *Provider) header(q *Request, give func(name, value string)) {
 	in := q.Call.Header
-	out := make(http.Header, len(in)+4)
 	named := connectionNames(in)
+	events := q.Call.WantsStream && q.Call.Raw != nil
 	for name, values := range in {
-		if p.passes(name, q) && !slices.Contains(named, name) {
-			out[name] = values
+		if !p.passes(name, q) || p.sets(name) || slices.Contains(named, name) || events && name == "Accept" {
+			continue
+		}
+		for _, value := range values {
+			give(name, value)
 		}
 	}
-	if _, ok := out["User-Agent"]; !ok {
-		out["User-Agent"] = nil // else net/http names itself
+	p.own("Accept-Encoding", acceptEncoding(q), give)
+	p.own("X-Request-Id", q.Call.ID, give)
+	p.own("Traceparent", q.Traceparent, give)
+	if events {
+		p.own("Accept", "text/event-stream", give)
 	}
-	out["Accept-Encoding"] = acceptEncoding(q)
-	values := []string{q.Call.ID, q.Traceparent} // one allocation for both
-	out["X-Request-Id"] = values[0:1:1]
-	if q.Traceparent != "" {
-		out["Traceparent"] = values[1:2:2]
+	credential := p.authorize(q, give)
+	for name, value := range p.headers {
+		if name != credential {
+			give(name, value)
+		}
 	}
-	if q.Call.WantsStream && q.Call.Raw != nil {
-		out["Accept"] = acceptEvents
+}
+
+// own gives a header of the gateway's own, unless the configuration sets it.
+func (p *Provider) own(name, value string, give func(name, value string)) {
+	if value != "" && !p.sets(name) {
+		give(name, value)
 	}
-	for name, values := range p.headers {
-		out[name] = values
-	}
-	p.authorize(out, q.Call.Dialect)
-	return out
+}
+
+// sets is whether the configuration sets a header for this provider.
+func (p *Provider) sets(name string) bool {
+	_, ok := p.headers[name]
+	return ok
 }
 
 // acceptEncoding is identity for streams, so that no compressor holds events
 // back; a whole answer may be gzip where the client takes that.
-func acceptEncoding(q *Request) []string {
+func acceptEncoding(q *Request) string {
 	if !q.Call.WantsStream && q.ClientTakesGzip {
-		return acceptGzip
+		return "gzip"
 	}
-	return acceptIdentity
+	return "identity"
 }
-
-// Header values that never change are shared; nobody may write to them.
-var (
-	acceptGzip     = []string{"gzip"}
-	acceptIdentity = []string{"identity"}
-	acceptEvents   = []string{"text/event-stream"}
-)
 
 // passes is whether a request header, in canonical form, may reach the
 // provider.
@@ -93,23 +98,26 @@ func connectionNames(h http.Header) (names []string) {
 // anthropicVersion is sent for clients that name none, as the API requires one.
 const anthropicVersion = "2023-06-01"
 
-// authorize puts the provider's own credential where its dialect has it.
-func (p *Provider) authorize(h http.Header, client llm.Dialect) {
+// authorize gives the provider's own credential where its dialect has it, and
+// is the name of that header.
+func (p *Provider) authorize(q *Request, give func(name, value string)) (name string) {
 	speaks := p.Dialect
 	if speaks == llm.Simulator {
-		speaks = client
+		speaks = q.Call.Dialect
 	}
-	if speaks == llm.Anthropic && h.Get("Anthropic-Version") == "" {
-		h.Set("Anthropic-Version", anthropicVersion)
+	if speaks == llm.Anthropic && q.Call.Header["Anthropic-Version"] == nil {
+		p.own("Anthropic-Version", anthropicVersion, give)
 	}
-	key := p.pick()
+	c := p.pick()
 	switch {
-	case key == "":
+	case c == nil || c.value == "":
+		return ""
 	case speaks == llm.Anthropic:
-		h.Set("X-Api-Key", key)
-	default:
-		h.Set("Authorization", "Bearer "+key)
+		give("X-Api-Key", c.value)
+		return "X-Api-Key"
 	}
+	give("Authorization", c.bearer)
+	return "Authorization"
 }
 
 // CopyHeader copies to a client what it may see of a provider's response

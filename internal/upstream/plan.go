@@ -21,15 +21,18 @@ type Provider struct {
 	Dialect llm.Dialect
 
 	base        url.URL
+	path        string // of base, escaped
+	versioned   string // the same with /v1 behind it
 	credentials []credential
 	weight      uint64
-	headers     http.Header
+	headers     map[string]string // by canonical name
 	timeouts    timeouts
 	pool        *pool
 }
 
 type credential struct {
 	value  string
+	bearer string // with its scheme
 	weight uint64
 }
 
@@ -55,12 +58,13 @@ func (r *Room) Compile(list []ProviderConfig, p *setting.Problems) (Plan, []stri
 			base.Path = strings.TrimSuffix(base.Path, "/v1") // these dialects' paths bring their own
 		}
 		prov := &Provider{
-			Name: c.Name, Dialect: c.Dialect, base: *base, headers: http.Header{},
+			Name: c.Name, Dialect: c.Dialect, base: *base, path: base.EscapedPath(), headers: make(map[string]string, len(c.Headers)),
 			timeouts: timeouts{c.Timeouts.FirstToken.Std(), c.Timeouts.Idle.Std(), c.Timeouts.Total.Std(), c.Timeouts.Stream.Std()},
 			pool:     r.pool(c.Name, poolKey{base.Scheme + "://" + base.Host, c.Timeouts.Connect.Std(), c.MaxConnections, c.Transport}),
 		}
+		prov.versioned = prov.path + "/v1"
 		for name, value := range c.Headers {
-			prov.headers.Set(name, value)
+			prov.headers[http.CanonicalHeaderKey(name)] = value
 		}
 		for j, k := range c.Credentials {
 			value, err := k.Secret.Resolve()
@@ -68,7 +72,7 @@ func (r *Room) Compile(list []ProviderConfig, p *setting.Problems) (Plan, []stri
 				p.Add(setting.Index(setting.Index("providers", i)+".credentials", j)+".secret", "%v", err)
 				continue
 			}
-			prov.credentials = append(prov.credentials, credential{value, uint64(k.Weight)})
+			prov.credentials = append(prov.credentials, credential{value, "Bearer " + value, uint64(k.Weight)})
 			prov.weight += uint64(k.Weight)
 			secrets = append(secrets, value)
 		}
@@ -77,22 +81,31 @@ func (r *Room) Compile(list []ProviderConfig, p *setting.Problems) (Plan, []stri
 	return plan, secrets
 }
 
-// pick draws a credential by weight; "" where the provider has none.
-func (p *Provider) pick() string {
+// pick draws a credential by weight; nil where the provider has none.
+func (p *Provider) pick() *credential {
 	if len(p.credentials) == 0 {
-		return ""
+		return nil
 	}
-	if len(p.credentials) == 1 {
-		return p.credentials[0].value
-	}
-	at := rand.Uint64N(p.weight)
-	for _, c := range p.credentials {
-		if at < c.weight {
-			return c.value
+	if len(p.credentials) > 1 {
+		at := rand.Uint64N(p.weight)
+		for i := range p.credentials {
+			c := &p.credentials[i]
+			if at < c.weight {
+				return c
+			}
+			at -= c.weight
 		}
-		at -= c.weight
 	}
-	return p.credentials[0].value
+	return &p.credentials[0]
+}
+
+// target is where a call goes at the provider, in two parts: escaped, with the
+// query.
+func (p *Provider) target(call *llm.Call) (prefix, path string) {
+	if p.Dialect == llm.Simulator && call.Dialect == llm.OpenAI {
+		return p.versioned, call.Path
+	}
+	return p.path, call.Path
 }
 
 // Idle bounds the silence between two events of a stream; 0 is no bound.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/headgate-ai/headgate/internal/fault"
 	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/internal/scope"
 	"github.com/headgate-ai/headgate/internal/wire"
 )
 
@@ -41,6 +41,8 @@ type Request struct {
 	Forwarded bool
 	// ClientTakesGzip is whether a gzip answer can be passed on as it is.
 	ClientTakesGzip bool
+
+	provider *Provider // set by Send
 }
 
 // Reply is a provider's answer at its head. Close must be called once.
@@ -51,8 +53,7 @@ type Reply struct {
 	Connect  time.Time // when the connection was there
 	Reused   bool      // it came from the pool
 
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
+	life    scope.Scope
 	timer   *time.Timer
 	whole   *time.Timer
 	body    *sent
@@ -64,19 +65,12 @@ type Reply struct {
 // even after an error.
 func (p *Provider) Send(ctx context.Context, q *Request) (*Reply, error) {
 	r := &Reply{Provider: p}
-	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	q.provider = p
+	r.life.Begin(ctx)
 	r.arm(q.Call.WantsStream)
 	r.body = newSent(q)
-	req := blank.WithContext(r.ctx)
-	req.Method, req.URL, req.Host, req.Header = q.Call.Method, p.address(q.Call), p.base.Host, p.header(q)
-	if r.body != nil {
-		req.Body, req.ContentLength = r.body, r.body.length
-		if q.Call.Rest == nil {
-			req.GetBody = r.body.again
-		}
-	}
 	r.Sent = time.Now()
-	resp, err := p.pool.carry(req, r)
+	resp, err := p.pool.carry(r, q)
 	if err != nil {
 		err = r.classify(ctx, err)
 		r.Close()
@@ -85,10 +79,6 @@ func (p *Provider) Send(ctx context.Context, q *Request) (*Reply, error) {
 	r.Response = resp
 	return r, nil
 }
-
-// blank is what every request to a provider begins as a copy of; to make one
-// and give it a context would be two copies.
-var blank = &http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 
 // arm starts the timers: for a stream until its first token, for any other
 // answer until its end.
@@ -107,7 +97,7 @@ func (r *Reply) after(d time.Duration, public string) *time.Timer {
 		return nil
 	}
 	return time.AfterFunc(d, func() {
-		r.cancel(fault.New(fault.UpstreamTimeout, "upstream.Timeout", "%s", public))
+		r.life.End(fault.New(fault.UpstreamTimeout, "upstream.Timeout", "%s", public))
 	})
 }
 
@@ -120,11 +110,11 @@ func (r *Reply) FirstToken() {
 
 // Abort ends the exchange with the provider; reads of the body then fail, and
 // Why gives the cause.
-func (r *Reply) Abort(cause error) { r.cancel(cause) }
+func (r *Reply) Abort(cause error) { r.life.End(cause) }
 
 // Why classifies an error while reading the body.
 func (r *Reply) Why(ctx context.Context, err error) error {
-	if cause := context.Cause(r.ctx); cause != nil && !r.closing.Load() {
+	if cause := r.life.Cause(); cause != nil && !r.closing.Load() {
 		if f, ok := errors.AsType[*fault.Error](cause); ok {
 			return f
 		}
@@ -149,7 +139,7 @@ func (r *Reply) Close() {
 	if r.Response != nil {
 		_ = r.Body.Close()
 	}
-	r.cancel(nil)
+	r.life.End(nil)
 }
 
 // Recycle gives back the request's body, and reports whether it could: whether
@@ -160,14 +150,14 @@ func (r *Reply) Recycle() bool { return r.body == nil || r.body.recycle() }
 // classify turns a transport's error into a fault.
 func (r *Reply) classify(ctx context.Context, err error) error {
 	const op = "upstream.Send"
-	if f, ok := errors.AsType[*fault.Error](context.Cause(r.ctx)); ok {
+	if f, ok := errors.AsType[*fault.Error](r.life.Cause()); ok {
 		return f
 	}
 	if f, ok := errors.AsType[*fault.Error](err); ok {
 		return f // the client's upload broke the rules
 	}
 	if ctx.Err() != nil {
-		return fault.Wrap(fault.Canceled, op, context.Cause(ctx))
+		return fault.Wrap(fault.Canceled, op, scope.Cause(ctx))
 	}
 	if exhausted(err) {
 		return &fault.Error{Kind: fault.Overloaded, Op: op, Public: "The gateway has no connection to spare.", Err: err}
@@ -190,14 +180,3 @@ func exhausted(err error) bool {
 // Unsent is whether a fault says that the provider cannot have seen the call,
 // so that another may be tried.
 func Unsent(err error) bool { return fault.KindOf(err) == fault.UpstreamUnreachable }
-
-func (p *Provider) address(call *llm.Call) *url.URL {
-	u := p.base
-	path, query, _ := strings.Cut(call.Path, "?")
-	if p.Dialect == llm.Simulator && call.Dialect == llm.OpenAI {
-		path = "/v1" + path
-	}
-	u.Path += path
-	u.RawQuery = query
-	return &u
-}

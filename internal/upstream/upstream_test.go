@@ -45,7 +45,9 @@ func TestAddress(t *testing.T) {
 		{"s", "/chat/completions", llm.OpenAI, "http://sim/v1/chat/completions"},
 		{"s", "/v1/messages", llm.Anthropic, "http://sim/v1/messages"},
 	} {
-		if got := plan.Provider(c.name).address(&llm.Call{Path: c.path, Dialect: c.dialect}).String(); got != c.want {
+		p := plan.Provider(c.name)
+		prefix, path := p.target(&llm.Call{Path: c.path, Dialect: c.dialect})
+		if got := p.base.Scheme + "://" + p.base.Host + prefix + path; got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
@@ -55,7 +57,7 @@ func TestCredentials(t *testing.T) {
 	p := compile(t, provider("o", llm.OpenAI, "https://host/v1", "one", "two")).Provider("o")
 	n := map[string]int{}
 	for range 4000 {
-		n[p.pick()]++
+		n[p.pick().value]++
 	}
 	if n["one"] < 800 || n["one"] > 1200 || n["one"]+n["two"] != 4000 {
 		t.Errorf("weights 1 and 3: %v", n)
@@ -66,7 +68,7 @@ func TestCredentials(t *testing.T) {
 	if got := p.RedactURL("https://host/x?k=two"); got != "https://host/x?k=redacted" {
 		t.Error(got)
 	}
-	if none := compile(t, provider("o", llm.OpenAI, "https://host/v1")).Provider("o"); none.pick() != "" {
+	if none := compile(t, provider("o", llm.OpenAI, "https://host/v1")).Provider("o"); none.pick() != nil {
 		t.Error("a credential out of nothing")
 	}
 }

@@ -65,7 +65,7 @@ func (b *body) failed(err error) error {
 	if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() {
 		return err
 	}
-	b.c.cancel()
+	b.c.life.End(nil)
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}

@@ -13,11 +13,12 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/headgate-ai/headgate/internal/scope"
 	"github.com/headgate-ai/headgate/internal/socket"
 )
 
 // conn is one connection. It belongs to the goroutine of serve, but for what
-// is atomic and for cancel; the body and the response of the exchange under way
+// is atomic and for life; the body and the response of the exchange under way
 // reach in under their own locks.
 type conn struct {
 	s    *Server
@@ -29,8 +30,7 @@ type conn struct {
 	tls  *tls.Conn            // nil for plain text
 	seen *tls.ConnectionState // nil for plain text
 
-	ctx     context.Context // ends when the client leaves
-	cancel  context.CancelFunc
+	life    scope.Scope // ends when the client leaves
 	remote  string
 	stamp   atomic.Int64
 	watched atomic.Bool // is in the hang-up watch
@@ -46,7 +46,7 @@ type conn struct {
 func newConn(s *Server, l *link) *conn {
 	c := &conn{s: s, link: l, rw: l}
 	c.stamp.Store(stamp(s.clock.Load(), fresh))
-	c.ctx, c.cancel = context.WithCancel(localContext{s.base, l})
+	c.life.Begin(localContext{s.base, l})
 	c.tryFill = c.readIfReady
 	return c
 }
@@ -84,7 +84,7 @@ func (c *conn) end() {
 		c.s.logf("h1: panic on the connection of %s: %v\n%s", c.remote, p, debug.Stack())
 	}
 	c.in.release()
-	c.cancel()
+	c.life.End(nil)
 	if c.gone {
 		return // the link is net/http's
 	}
@@ -187,7 +187,7 @@ func (c *conn) enter(st state) bool {
 // abort ends the connection from any goroutine; that of serve finds out.
 func (c *conn) abort() {
 	_ = c.enter(dead)
-	c.cancel()
+	c.life.End(nil)
 	c.s.forget(c)
 	_ = c.link.Close()
 }

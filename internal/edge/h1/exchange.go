@@ -3,17 +3,19 @@
 package h1
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"runtime/debug"
 	"time"
+
+	"github.com/headgate-ai/headgate/internal/scope"
 )
 
 // exchange is one request with its answer. What the handler gets of it is made
 // for it and never used again, so that a handler that keeps it cannot touch a
 // later exchange.
 type exchange struct {
+	life scope.Scope
 	body body
 	res  response
 	url  url.URL
@@ -21,31 +23,31 @@ type exchange struct {
 
 // exchange serves one request, and is whether the connection can take another.
 func (c *conn) exchange(h *head) (again bool) {
-	ctx, cancel := context.WithCancel(c.ctx)
 	x := &exchange{url: url.URL{Path: h.path}}
+	x.life.Begin(&c.life)
 	x.body = body{c: c, left: h.length}
 	x.res = response{
 		c: c, body: &x.body, header: make(http.Header, 8), length: -1,
 		closing: h.close, whole: h.length <= int64(c.in.len()),
 	}
-	req := c.request(ctx, h, x)
+	req := c.request(h, x)
 	c.served++
 	c.s.served.Add(1)
 	returned := false
 	defer func() {
-		cancel()
+		x.life.End(nil)
 		if !returned {
 			c.cut(&x.res, recover())
 		}
 	}()
 	c.s.Handler.ServeHTTP(&x.res, req)
 	returned = true
-	cancel()
+	x.life.End(nil)
 	return c.enter(finishing) && c.finish(x)
 }
 
 // request is the request as net/http would make it.
-func (c *conn) request(ctx context.Context, h *head, x *exchange) *http.Request {
+func (c *conn) request(h *head, x *exchange) *http.Request {
 	r := http.Request{
 		Method: http.MethodPost, URL: &x.url, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: h.header, Body: http.NoBody, ContentLength: h.length, Host: h.host,
@@ -54,7 +56,7 @@ func (c *conn) request(ctx context.Context, h *head, x *exchange) *http.Request 
 	if h.length > 0 {
 		r.Body = &x.body
 	}
-	return r.WithContext(ctx)
+	return r.WithContext(&x.life)
 }
 
 // cut ends an exchange whose handler did not return. The client must notice

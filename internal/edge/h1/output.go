@@ -97,7 +97,7 @@ func (w *response) send(p []byte, final bool) error {
 		tail = crlf
 	}
 	if w.err = w.c.write(o.buf[start:], p, tail); w.err != nil {
-		w.c.cancel()
+		w.c.life.End(nil)
 	}
 	o.release()
 	return w.err

@@ -231,13 +231,13 @@ func (s *Server) hungUp(id uint64) {
 	s.mu.Lock()
 	c := s.conns[id]
 	s.mu.Unlock()
-	if c == nil || c.ctx.Err() != nil {
+	if c == nil || c.life.Err() != nil {
 		return
 	}
 	if _, st := unstamp(c.stamp.Load()); st == active {
 		s.hangUps.Add(1)
 	}
-	c.cancel()
+	c.life.End(nil)
 }
 
 // all is a copy of the books.

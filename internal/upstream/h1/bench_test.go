@@ -231,7 +231,7 @@ func TestStreamMemory(t *testing.T) {
 	for range n {
 		req := u.req.WithContext(u.ctx)
 		req.Body = newMemory(u.body)
-		resp, err := tr.Do(req, nil)
+		resp, err := tr.roundTrip(req, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

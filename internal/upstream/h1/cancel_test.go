@@ -46,7 +46,7 @@ func TestCancel(t *testing.T) {
 				if stage == "queue" {
 					blocker, stop := withCancel(t, newRequest(t, "GET", s.url(), ""))
 					done := make(chan struct{})
-					go func() { defer close(done); _, _ = tr.Do(blocker, nil) }()
+					go func() { defer close(done); _, _ = tr.roundTrip(blocker, nil) }()
 					eventually(t, "blocking", func() bool { return tr.Stats().Dialled == 1 })
 					defer func() { stop(); <-done }()
 				}
@@ -54,7 +54,7 @@ func TestCancel(t *testing.T) {
 				body := newMemory("x")
 				req := newRequest(t, "POST", s.url(), "").WithContext(ctx)
 				req.Body = body
-				resp, err := tr.Do(req, nil)
+				resp, err := tr.roundTrip(req, nil)
 				if err == nil {
 					var b []byte
 					if b, err = io.ReadAll(resp.Body); string(b) != "hello" {
@@ -86,7 +86,7 @@ func TestCancelAfterHead(t *testing.T) {
 	s := rawServer(t, silent(okHead+"Content-Length: 10\r\n\r\nhello"))
 	tr := newTransport(t, Config{})
 	req, cancel := withCancel(t, newRequest(t, "GET", s.url(), ""))
-	resp, err := tr.Do(req, nil)
+	resp, err := tr.roundTrip(req, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestCancelAtTheEnd(t *testing.T) {
 	tr := newTransport(t, Config{})
 	for i := range 2000 {
 		req, cancel := withCancel(t, newRequest(t, "GET", s.url(), ""))
-		resp, err := tr.Do(req, nil)
+		resp, err := tr.roundTrip(req, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +128,7 @@ func TestDoneBefore(t *testing.T) {
 	body := newMemory("x")
 	req := newRequest(t, "POST", "http://localhost:1/", "").WithContext(ctx)
 	req.Body = body
-	if _, err := newTransport(t, Config{}).Do(req, nil); !errors.Is(err, context.Canceled) || body.closes != 1 {
+	if _, err := newTransport(t, Config{}).roundTrip(req, nil); !errors.Is(err, context.Canceled) || body.closes != 1 {
 		t.Errorf("%v, %d", err, body.closes)
 	}
 }
@@ -140,7 +140,7 @@ func TestLateClose(t *testing.T) {
 	tr := newTransport(t, Config{})
 	var old []*http.Response
 	for range 100 {
-		resp, err := tr.Do(newRequest(t, "GET", s.url(), ""), nil)
+		resp, err := tr.roundTrip(newRequest(t, "GET", s.url(), ""), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +188,7 @@ func TestCloseEarly(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := rawServer(t, answering(c.answer))
 			tr := newTransport(t, Config{})
-			resp, err := tr.Do(newRequest(t, "GET", s.url(), ""), nil)
+			resp, err := tr.roundTrip(newRequest(t, "GET", s.url(), ""), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -220,7 +220,7 @@ func TestCloseEarlyInKernel(t *testing.T) {
 		}
 	})
 	tr := newTransport(t, Config{})
-	resp, err := tr.Do(newRequest(t, "GET", s.url(), ""), nil)
+	resp, err := tr.roundTrip(newRequest(t, "GET", s.url(), ""), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestCloseEarlyInKernel(t *testing.T) {
 func TestCloseWhileReading(t *testing.T) {
 	s := rawServer(t, silent(okHead+"Content-Length: 10\r\n\r\n"))
 	tr := newTransport(t, Config{})
-	resp, err := tr.Do(newRequest(t, "GET", s.url(), ""), nil)
+	resp, err := tr.roundTrip(newRequest(t, "GET", s.url(), ""), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

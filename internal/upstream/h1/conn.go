@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/headgate-ai/headgate/internal/scope"
 	"github.com/headgate-ai/headgate/internal/socket"
 )
 
@@ -38,6 +39,9 @@ type conn struct {
 	one [1]byte
 }
 
+// Ended implements scope.Watcher.
+func (c *conn) Ended() { c.expire() }
+
 // received is what one read into a pooled buffer brought.
 type received struct {
 	buf *block
@@ -58,7 +62,7 @@ func (t *Transport) dial(ctx context.Context, h *host, info *Info) (*conn, error
 		t.freeSlot(h)
 		t.mu.Unlock()
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return nil, scope.Cause(ctx)
 		}
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func TestCancelInTheLastRead(t *testing.T) {
 	req, cancel := withCancel(t, newRequest(t, "GET", "http://h/", ""))
 	conn := hooked{Conn: &scripted{rest: short, size: 1000}, read: cancel}
 	tr := newTransport(t, Config{Dial: dialTo(conn)})
-	resp, err := tr.Do(req, nil)
+	resp, err := tr.roundTrip(req, nil)
 	if err == nil {
 		_, _ = resp.Body.Read(make([]byte, 10))
 		resp.Body.Close()
@@ -51,7 +51,7 @@ func TestCancelInTheLastRead(t *testing.T) {
 	req, cancel = withCancel(t, newRequest(t, "GET", "http://h/", ""))
 	conn = hooked{Conn: &scripted{rest: "HTTP/1.1 204 x\r\n\r\n", size: 1000}, read: cancel}
 	tr = newTransport(t, Config{Dial: dialTo(conn)})
-	if _, err := tr.Do(req, nil); err != nil && !errors.Is(err, context.Canceled) {
+	if _, err := tr.roundTrip(req, nil); err != nil && !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if st := tr.Stats(); st.Open != 0 {
@@ -94,7 +94,7 @@ func TestCloseWaitsForUpload(t *testing.T) {
 	body := newMemory(strings.Repeat("x", 32<<20))
 	req := newRequest(t, "POST", s.url(), "")
 	req.Body = body
-	resp, err := tr.Do(req, nil)
+	resp, err := tr.roundTrip(req, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+
+	"github.com/headgate-ai/headgate/internal/scope"
 )
 
 // exchange is one request with its response on one connection. It is also the
@@ -13,20 +15,21 @@ import (
 // and close it after the connection went to someone else.
 type exchange struct {
 	t    *Transport
-	req  *http.Request
 	ctx  context.Context
 	out  outgoing
 	resp http.Response
 	te   [1]string // resp.TransferEncoding
-	info Info      // for a caller who gave none
 	up   *upload   // the body's way, if it needs a goroutine
 
 	// conn is nil when the exchange is over. Who takes it out decides what
 	// becomes of it, and nobody else touches it from then on.
 	conn atomic.Pointer[conn]
-	stop func() bool // ends the watch for the context
+	// What ends the watch for the context: life where it is a scope, else stop.
+	life *scope.Scope
+	stop func() bool
 
 	pooled   bool // the connection was used before
+	refused  bool // the request cannot be written
 	wrote    bool // a byte of the request was written
 	answered bool // a byte of a response came
 	keep     bool // the connection may be used again after the exact end
@@ -46,11 +49,9 @@ type exchange struct {
 func (x *exchange) run(c *conn, info *Info) (*http.Response, error) {
 	x.pooled, x.keep = c.reused, !x.out.close
 	x.conn.Store(c)
-	if x.ctx.Done() != nil {
-		x.stop = context.AfterFunc(x.ctx, c.expire)
-	}
+	x.watch(c)
 	err := x.send(c)
-	if err == nil || x.wrote || !x.pooled {
+	if err == nil || x.wrote || !x.pooled && !x.refused {
 		// Also after an error: a server that did not want the request may have
 		// answered and closed.
 		if herr := x.readHead(c); herr == nil {
@@ -68,7 +69,7 @@ func (x *exchange) run(c *conn, info *Info) (*http.Response, error) {
 	x.out.closeBody()
 	// Nothing may keep the request's bytes while the response is read.
 	x.out.parts, x.out.getter = parts{}, nil
-	x.resp.Request, x.resp.TLS = x.req, c.state
+	x.resp.TLS = c.state
 	if x.mode == noBody {
 		x.final = http.ErrBodyReadAfterClose
 		x.end(true)
@@ -77,6 +78,28 @@ func (x *exchange) run(c *conn, info *Info) (*http.Response, error) {
 		x.resp.Body = x
 	}
 	return &x.resp, nil
+}
+
+// watch makes the connection's reads and writes fail when the context ends.
+func (x *exchange) watch(c *conn) {
+	s, ok := x.ctx.(*scope.Scope)
+	switch {
+	case !ok && x.ctx.Done() != nil:
+		x.stop = context.AfterFunc(x.ctx, c.expire)
+	case ok:
+		if x.life = s; !s.Watch(c) {
+			c.expire()
+		}
+	}
+}
+
+// unwatch ends that, and is false where the context has ended: reads and writes
+// may begin to fail at any time from then on.
+func (x *exchange) unwatch(c *conn) bool {
+	if x.life != nil {
+		return x.life.Unwatch(c)
+	}
+	return x.stop == nil || x.stop()
 }
 
 // note tells what was written. An upload says so only after a write, so an
@@ -91,7 +114,12 @@ func (x *exchange) note(info *Info) {
 // send writes the request, or has it written.
 func (x *exchange) send(c *conn) error {
 	p := outBuffers.Get().(*[]byte)
-	b := x.out.appendHead((*p)[:0])
+	b, err := x.out.appendHead((*p)[:0])
+	if err != nil {
+		freeOut(p, b)
+		x.refused, x.keep = true, false
+		return err
+	}
 	if x.out.streamed() || len(b)+x.out.parts.len() > directLimit {
 		x.up = startUpload(c, &x.out, p, b)
 		return nil
@@ -126,7 +154,7 @@ const (
 
 // again is whether the request may be sent once more; see the package's text.
 func (x *exchange) again() bool {
-	if !x.pooled || x.answered || x.ctx.Err() != nil {
+	if !x.pooled || x.refused || x.answered || x.ctx.Err() != nil {
 		return false
 	}
 	if x.up != nil && !x.up.over() {
@@ -142,7 +170,7 @@ func (x *exchange) fail(err error) error {
 	case x.closed.Load():
 		err = http.ErrBodyReadAfterClose
 	case x.ctx.Err() != nil:
-		err = context.Cause(x.ctx)
+		err = scope.Cause(x.ctx)
 	case x.up != nil && x.up.over() && (x.up.own || !x.answered && x.up.failedItself()):
 		err = x.up.err
 	}
@@ -164,8 +192,7 @@ func (x *exchange) end(clean bool) {
 
 // finish is called once, by who took the connection out.
 func (x *exchange) finish(c *conn, clean bool) {
-	if x.stop != nil && !x.stop() {
-		// The deadline may strike at any time from now on.
+	if !x.unwatch(c) {
 		clean = false
 	}
 	if x.up != nil {

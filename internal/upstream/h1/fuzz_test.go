@@ -34,7 +34,7 @@ func FuzzResponse(f *testing.F) {
 		conn := &scripted{rest: string(answer), size: int(piece) + 1}
 		tr := New(Config{Dial: dialTo(conn), MaxIdle: -1})
 		req, _ := http.NewRequest(method, "http://h/", nil)
-		resp, err := tr.Do(req, nil)
+		resp, err := tr.roundTrip(req, nil)
 		if err != nil {
 			if !conn.gone || !errors.Is(err, ErrMalformed) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Fatalf("%v", err)

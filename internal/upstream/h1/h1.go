@@ -1,4 +1,4 @@
-// Package h1 is an HTTP/1.1 client for calls to model providers, as an
+// Package h1 is an HTTP/1.1 client for calls to model providers; it is also an
 // http.RoundTripper. It costs one goroutine and one write an exchange where
 // net/http's Transport costs three goroutines, and holds no buffer while it
 // waits. It speaks nothing but HTTP/1.1 (RFC 9112) with known hosts: no
@@ -59,7 +59,7 @@ type Config struct {
 	MaxHead int
 }
 
-// Info is filled by Do while a request is under way. It may be read when Do
+// Info is filled by Send while a call is under way. It may be read when Send
 // has returned.
 type Info struct {
 	Connected time.Time // when the connection used was there
@@ -118,15 +118,14 @@ func New(c Config) *Transport {
 }
 
 // RoundTrip implements http.RoundTripper.
-func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) { return t.Do(req, nil) }
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	return t.roundTrip(req, nil)
+}
 
-// Do sends a request and returns its response at the end of its head. The
-// response's body must be read to its end or closed. The request's body is
-// closed when it is not read any more, which may be after Do returned.
-func (t *Transport) Do(req *http.Request, info *Info) (*http.Response, error) {
-	x := &exchange{t: t, req: req}
+func (t *Transport) roundTrip(req *http.Request, info *Info) (*http.Response, error) {
+	x := &exchange{t: t, ctx: req.Context()}
 	if info == nil {
-		info = &x.info
+		info = &Info{}
 	}
 	if err := x.out.init(req); err != nil {
 		if req.Body != nil {
@@ -134,8 +133,28 @@ func (t *Transport) Do(req *http.Request, info *Info) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	x.ctx = req.Context()
-	c, err := t.acquire(x.ctx, x.out.key, info)
+	x.resp.Request = req
+	return x.do(info)
+}
+
+// Send sends a call and returns its response at the end of its head. The
+// response's body must be read to its end or closed; its Request is nil. The
+// call's body is closed when it is not read any more, which may be after Send
+// returned.
+func (t *Transport) Send(ctx context.Context, q *Call, info *Info) (*http.Response, error) {
+	x := &exchange{t: t, ctx: ctx}
+	if err := x.out.take(q); err != nil {
+		if q.Body != nil {
+			_ = q.Body.Close()
+		}
+		return nil, err
+	}
+	return x.do(info)
+}
+
+// do makes the exchange, and once more where it may be.
+func (x *exchange) do(info *Info) (*http.Response, error) {
+	c, err := x.t.acquire(x.ctx, x.out.key, info)
 	if err != nil {
 		x.out.closeBody()
 		return nil, err
@@ -158,8 +177,9 @@ func (t *Transport) Do(req *http.Request, info *Info) (*http.Response, error) {
 // second sends the request of a failed exchange on a new connection. It
 // returns neither response nor error if the body can't be had again.
 func (x *exchange) second(info *Info) (*http.Response, error) {
-	y := &exchange{t: x.t, req: x.req, ctx: x.ctx, out: x.out}
-	if !y.out.rewind(x.req) {
+	y := &exchange{t: x.t, ctx: x.ctx, out: x.out}
+	y.resp.Request = x.resp.Request
+	if !y.out.rewind() {
 		return nil, nil
 	}
 	x.t.count(func(s *Stats) { s.Retried++ })

@@ -12,7 +12,7 @@ func TestNothingPointsIntoBuffers(t *testing.T) {
 	s := rawServer(t, answering("HTTP/1.1 418 I am a teapot\r\nX-Private-Name: a value\r\nTransfer-Encoding: chunked\r\n\r\n"+
 		"1\r\nx\r\n0\r\nX-Sum: 123\r\n\r\n"))
 	tr := newTransport(t, Config{})
-	resp, err := tr.Do(newRequest(t, "GET", s.url(), ""), nil)
+	resp, err := tr.roundTrip(newRequest(t, "GET", s.url(), ""), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestMaxHead(t *testing.T) {
 		{len(head) + 2*len(hint) - 1, hint + hint + head + "ok", false}, {len(hint), hint + head + "ok", false},
 	} {
 		s := rawServer(t, once(c.answer))
-		_, err := New(Config{MaxHead: c.max, MaxIdle: -1}).Do(newRequest(t, "HEAD", s.url(), ""), nil)
+		_, err := New(Config{MaxHead: c.max, MaxIdle: -1}).roundTrip(newRequest(t, "HEAD", s.url(), ""), nil)
 		if (err == nil) != c.ok {
 			t.Errorf("limit %d: %v", c.max, err)
 		}

@@ -143,7 +143,7 @@ func answering(answer string) func(net.Conn) {
 func must(t testing.TB, tr *Transport, req *http.Request) (*http.Response, string, Info) {
 	t.Helper()
 	var info Info
-	resp, err := tr.Do(req, &info)
+	resp, err := tr.roundTrip(req, &info)
 	if err != nil {
 		t.Fatalf("Do: %v", err)
 	}

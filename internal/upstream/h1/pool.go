@@ -4,6 +4,8 @@ import (
 	"container/list"
 	"context"
 	"time"
+
+	"github.com/headgate-ai/headgate/internal/scope"
 )
 
 // hostKey is what connections are shared by.
@@ -29,7 +31,7 @@ type waiter struct {
 // acquire gives a connection from the pool, or a new one.
 func (t *Transport) acquire(ctx context.Context, key hostKey, info *Info) (*conn, error) {
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, scope.Cause(ctx)
 	}
 	t.mu.Lock()
 	t.closeIdle = false
@@ -121,7 +123,7 @@ func (t *Transport) wait(ctx context.Context, h *host, info *Info, push func(any
 		t.forget(h)
 		t.mu.Unlock()
 	}
-	return nil, context.Cause(ctx)
+	return nil, scope.Cause(ctx)
 }
 
 func (t *Transport) granted(ctx context.Context, h *host, c *conn, info *Info) (*conn, error) {

@@ -97,7 +97,7 @@ func TestReuse(t *testing.T) {
 				if c.change != nil {
 					c.change(req)
 				}
-				resp, err := tr.Do(req, nil)
+				resp, err := tr.roundTrip(req, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -118,7 +118,7 @@ func TestMaxIdleAndTimeout(t *testing.T) {
 	tr := newTransport(t, Config{MaxIdle: 2, IdleTimeout: 50 * time.Millisecond})
 	var open []*http.Response
 	for range 4 {
-		resp, err := tr.Do(newRequest(t, "GET", s.url(), ""), nil)
+		resp, err := tr.roundTrip(newRequest(t, "GET", s.url(), ""), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,8 +147,8 @@ func TestLIFO(t *testing.T) {
 		answering(okHead + fmt.Sprintf("X-Conn: %s\r\nContent-Length: 2\r\n\r\nok", c.RemoteAddr()))(c)
 	})
 	tr := newTransport(t, Config{})
-	a, _ := tr.Do(newRequest(t, "GET", s.url(), ""), nil)
-	b, _ := tr.Do(newRequest(t, "GET", s.url(), ""), nil)
+	a, _ := tr.roundTrip(newRequest(t, "GET", s.url(), ""), nil)
+	b, _ := tr.roundTrip(newRequest(t, "GET", s.url(), ""), nil)
 	for _, r := range []*http.Response{b, a} {
 		_, _ = io.ReadAll(r.Body)
 	}
@@ -165,7 +165,7 @@ func TestLIFO(t *testing.T) {
 func TestMaxConns(t *testing.T) {
 	s := rawServer(t, answering(short))
 	tr := newTransport(t, Config{MaxConns: 1})
-	first, err := tr.Do(newRequest(t, "GET", s.url(), ""), nil)
+	first, err := tr.roundTrip(newRequest(t, "GET", s.url(), ""), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,12 +179,12 @@ func TestMaxConns(t *testing.T) {
 			defer wg.Done()
 			req := newRequest(t, "GET", s.url(), "")
 			if i%3 == 0 {
-				if _, err := tr.Do(req.WithContext(leave), nil); err == nil || err.Error() != "left" {
+				if _, err := tr.roundTrip(req.WithContext(leave), nil); err == nil || err.Error() != "left" {
 					t.Errorf("who left got %v", err)
 				}
 				return
 			}
-			resp, err := tr.Do(req, nil)
+			resp, err := tr.roundTrip(req, nil)
 			if err != nil {
 				t.Error(err)
 				return
@@ -231,7 +231,7 @@ func TestDialFails(t *testing.T) {
 			req := newRequest(t, "POST", "http://h/", "")
 			req.Body = body
 			var info Info
-			if _, err := tr.Do(req, &info); !errors.Is(err, bad) || info.Wrote || !info.Connected.IsZero() || body.closes != 1 {
+			if _, err := tr.roundTrip(req, &info); !errors.Is(err, bad) || info.Wrote || !info.Connected.IsZero() || body.closes != 1 {
 				t.Errorf("%v, %+v", err, info)
 			}
 		}()
@@ -247,7 +247,7 @@ func TestDialFails(t *testing.T) {
 func TestCloseIdle(t *testing.T) {
 	s := rawServer(t, answering(short))
 	tr := newTransport(t, Config{IdleTimeout: time.Hour})
-	resp, err := tr.Do(newRequest(t, "GET", s.url(), ""), nil)
+	resp, err := tr.roundTrip(newRequest(t, "GET", s.url(), ""), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

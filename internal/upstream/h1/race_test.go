@@ -123,7 +123,7 @@ func one(t *testing.T, tr *Transport, url, token string, rng *rand.Rand) (*http.
 	if manner == 0 {
 		go func(d time.Duration) { time.Sleep(d); cancel() }(time.Duration(rng.IntN(3000)) * time.Microsecond)
 	}
-	resp, err := tr.Do(req, nil)
+	resp, err := tr.roundTrip(req, nil)
 	if err != nil {
 		if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
 			t.Errorf("%s %s: %v", token, path, err)

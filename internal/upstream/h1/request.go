@@ -21,8 +21,43 @@ type outgoing struct {
 	inMemory bool
 	length   int64 // of the body; -1 is unknown
 	getter   func() (io.ReadCloser, error)
-	header   http.Header
-	url      *url.URL
+	// What follows the request line: fields, or else a header with what net/http
+	// adds to one.
+	fields Fields
+	header http.Header
+	url    *url.URL // the target, or else
+	prefix string
+	path   string
+}
+
+// check is for what is the same for all requests.
+func (o *outgoing) check() error {
+	switch {
+	case o.key.scheme != "http" && o.key.scheme != "https":
+		return refused("scheme %q is not http or https", o.key.scheme)
+	case !isToken(o.method):
+		return refused("method %q is not a token", o.method)
+	case o.method == "CONNECT":
+		return refused("CONNECT is not supported")
+	case o.key.host == "" || !validHost(o.host):
+		return refused("host %q is not valid", o.host)
+	}
+	return nil
+}
+
+// memory is whether a body is in memory; it is then sent from there.
+func (o *outgoing) memory(body io.ReadCloser) bool {
+	m, ok := body.(Memory)
+	if !ok {
+		return false
+	}
+	a, b := m.Parts()
+	if a == nil && b == nil {
+		return false
+	}
+	o.parts, o.inMemory = parts{a, b}, true
+	o.length = int64(o.parts.len())
+	return true
 }
 
 func refused(format string, args ...any) error {
@@ -37,24 +72,15 @@ func (o *outgoing) init(req *http.Request) error {
 		return refused("it has no URL or no Header")
 	}
 	o.key = hostKey{req.URL.Scheme, req.URL.Host}
-	if o.key.scheme != "http" && o.key.scheme != "https" {
-		return refused("scheme %q is not http or https", o.key.scheme)
-	}
 	if o.method = req.Method; o.method == "" {
 		o.method = "GET"
-	}
-	if !isToken(o.method) {
-		return refused("method %q is not a token", o.method)
-	}
-	if o.method == "CONNECT" {
-		return refused("CONNECT is not supported")
 	}
 	if o.host = req.Host; o.host == "" {
 		o.host = req.URL.Host
 	}
 	o.host = dropZone(o.host)
-	if req.URL.Host == "" || !validHost(o.host) {
-		return refused("host %q is not valid", o.host)
+	if err := o.check(); err != nil {
+		return err
 	}
 	if t := req.URL; !validTarget(t.Opaque) || !validTarget(t.RawQuery) {
 		return refused("the target holds a blank or a control character")
@@ -113,15 +139,11 @@ func (o *outgoing) initBody(req *http.Request) error {
 		return nil
 	}
 	o.body, o.length = req.Body, req.ContentLength
-	if m, ok := req.Body.(Memory); ok {
-		if a, b := m.Parts(); a != nil || b != nil {
-			n := int64(len(a) + len(b))
-			if o.length > 0 && o.length != n {
-				return refused("ContentLength is %d, the body has %d bytes", o.length, n)
-			}
-			o.parts, o.inMemory, o.length = parts{a, b}, true, n
-			return nil
+	if o.memory(req.Body) {
+		if req.ContentLength > 0 && req.ContentLength != o.length {
+			return refused("ContentLength is %d, the body has %d bytes", req.ContentLength, o.length)
 		}
+		return nil
 	}
 	// As with net/http, 0 with a body means that the length is not known.
 	if o.length <= 0 || len(req.TransferEncoding) == 1 && req.TransferEncoding[0] == "chunked" {
@@ -151,7 +173,7 @@ func (o *outgoing) closeBody() {
 }
 
 // rewind makes the body ready to be sent again, and is false if it can't be.
-func (o *outgoing) rewind(req *http.Request) bool {
+func (o *outgoing) rewind() bool {
 	if o.length == 0 || o.inMemory && o.body != nil {
 		return true
 	}
@@ -173,13 +195,28 @@ func (o *outgoing) rewind(req *http.Request) bool {
 const userAgent = "Go-http-client/1.1"
 
 // appendHead writes the request's head (RFC 9112, sections 3.2.1 and 5).
-func (o *outgoing) appendHead(b []byte) []byte {
-	b = append(b, o.method...)
-	b = append(b, ' ')
-	b = appendTarget(b, o.url)
+func (o *outgoing) appendHead(b []byte) ([]byte, error) {
+	b = append(append(b, o.method...), ' ')
+	if o.url != nil {
+		b = appendTarget(b, o.url)
+	} else {
+		b = append(append(b, o.prefix...), o.path...)
+	}
 	b = append(b, " HTTP/1.1\r\nHost: "...)
-	b = append(b, o.host...)
-	b = append(b, "\r\n"...)
+	b = append(append(b, o.host...), "\r\n"...)
+	if o.fields == nil {
+		b = o.appendHeader(b)
+	} else {
+		var err error
+		if b, err = o.fields.AppendFields(b); err != nil {
+			return b, err
+		}
+	}
+	return append(o.appendLength(b), "\r\n"...), nil
+}
+
+// appendHeader writes the lines of an http.Request, as net/http would.
+func (o *outgoing) appendHeader(b []byte) []byte {
 	agent, saysClose := false, false
 	for name, values := range o.header {
 		switch {
@@ -195,19 +232,16 @@ func (o *outgoing) appendHead(b []byte) []byte {
 			saysClose = hasToken(values, "close")
 		}
 		for _, v := range values {
-			b = append(b, name...)
-			b = append(b, ": "...)
-			b = append(b, trimSpace(v)...)
-			b = append(b, "\r\n"...)
+			b = appendLine(b, name, v)
 		}
 	}
 	if !agent {
-		b = append(b, "User-Agent: "+userAgent+"\r\n"...)
+		b = appendLine(b, "User-Agent", userAgent)
 	}
 	if o.close && !saysClose {
-		b = append(b, "Connection: close\r\n"...)
+		b = appendLine(b, "Connection", "close")
 	}
-	return append(o.appendLength(b), "\r\n"...)
+	return b
 }
 
 func (o *outgoing) appendLength(b []byte) []byte {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/textproto"
 	"net/url"
 	"reflect"
@@ -56,7 +57,7 @@ func TestRefused(t *testing.T) {
 			if change(req); req.Body == nil {
 				m.closes++
 			}
-			if _, err := tr.Do(req, nil); !errors.Is(err, ErrRefused) || m.closes != 1 {
+			if _, err := tr.roundTrip(req, nil); !errors.Is(err, ErrRefused) || m.closes != 1 {
 				t.Errorf("%v, closed %d times", err, m.closes)
 			}
 		})
@@ -211,5 +212,61 @@ func TestAddress(t *testing.T) {
 	}
 	if u := (&url.URL{Path: "*"}); string(appendTarget(nil, u)) != u.RequestURI() {
 		t.Error("*")
+	}
+}
+
+// lines are the fields of a test's call.
+type lines [][2]string
+
+func (l lines) AppendFields(b []byte) ([]byte, error) {
+	var err error
+	for _, f := range l {
+		if b, err = AppendField(b, f[0], f[1]); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// A call that would be two, or lead out of its head, is refused before anything
+// is written, and its connection is not used again.
+func TestCallRefused(t *testing.T) {
+	served := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		served++
+		_, _ = io.WriteString(w, r.RequestURI+" "+r.Header.Get("A"))
+	}))
+	defer s.Close()
+	host := strings.TrimPrefix(s.URL, "http://")
+	good := Call{Scheme: "http", Host: host, Method: "POST", Prefix: "/v1", Path: "/x?q=%20", Fields: lines{{"A", " b "}}}
+	for name, change := range map[string]func(*Call){
+		"scheme": func(q *Call) { q.Scheme = "ftp" },
+		"host":   func(q *Call) { q.Host = "a b" },
+		"method": func(q *Call) { q.Method = "POST /" },
+		"path":   func(q *Call) { q.Path = "/x HTTP/1.1\r\nA: b" },
+		"prefix": func(q *Call) { q.Prefix = "/ " },
+		"name":   func(q *Call) { q.Fields = lines{{"A: b\r\nC", "d"}} },
+		"value":  func(q *Call) { q.Fields = lines{{"A", "b\r\nC: secret"}} },
+	} {
+		q := good
+		change(&q)
+		tr := newTransport(t, Config{})
+		if _, err := tr.Send(t.Context(), &q, &Info{}); !errors.Is(err, ErrRefused) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if n := tr.Stats().Open; n != 0 {
+			t.Errorf("%s: %d connections are left", name, n)
+		}
+	}
+	if served != 0 {
+		t.Errorf("%d calls were served", served)
+	}
+	resp, err := newTransport(t, Config{}).Send(t.Context(), &good, &Info{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != "/v1/x?q=%20 b" {
+		t.Errorf("%q, %v", b, err)
 	}
 }

@@ -55,7 +55,7 @@ func TestRetry(t *testing.T) {
 				req.Header.Set("Idempotency-Key", c.key)
 			}
 			var info Info
-			resp, err := tr.Do(req, &info)
+			resp, err := tr.roundTrip(req, &info)
 			if (err == nil) != c.again || !info.Wrote {
 				t.Fatalf("%v, %+v", err, info)
 			}
@@ -125,7 +125,7 @@ func TestRetryUnwritten(t *testing.T) {
 				req.GetBody = func() (io.ReadCloser, error) { return newMemory(text), nil }
 			}
 			var info Info
-			resp, err := tr.Do(req, &info)
+			resp, err := tr.roundTrip(req, &info)
 			if (err == nil) != c.again || (info.Retried == 1) != c.again {
 				t.Fatalf("%v, %+v", err, info)
 			}
@@ -150,7 +150,7 @@ func TestFreshIsNotRetried(t *testing.T) {
 	s := rawServer(t, once(""))
 	tr := newTransport(t, Config{})
 	var info Info
-	_, err := tr.Do(newRequest(t, "GET", s.url(), ""), &info)
+	_, err := tr.roundTrip(newRequest(t, "GET", s.url(), ""), &info)
 	if !errors.Is(err, io.EOF) || info.Retried != 0 || !info.Wrote {
 		t.Errorf("%v, %+v", err, info)
 	}

@@ -151,7 +151,7 @@ func TestTLSHandshake(t *testing.T) {
 	t.Run("timeout", func(t *testing.T) {
 		s := rawServer(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 		tr := newTransport(t, Config{HandshakeTimeout: 30 * time.Millisecond})
-		_, err := tr.Do(newRequest(t, "GET", "https://"+s.Addr().String(), ""), nil)
+		_, err := tr.roundTrip(newRequest(t, "GET", "https://"+s.Addr().String(), ""), nil)
 		var ne net.Error
 		if !errors.As(err, &ne) || !ne.Timeout() || err != errHandshake {
 			t.Errorf("%v", err)
@@ -160,7 +160,7 @@ func TestTLSHandshake(t *testing.T) {
 	t.Run("unknown authority", func(t *testing.T) {
 		url, _ := tlsServer(t, tls.VersionTLS13, func(*tls.Conn) {})
 		var info Info
-		_, err := newTransport(t, Config{}).Do(newRequest(t, "GET", url, ""), &info)
+		_, err := newTransport(t, Config{}).roundTrip(newRequest(t, "GET", url, ""), &info)
 		var ce *tls.CertificateVerificationError
 		if !errors.As(err, &ce) || info.Wrote {
 			t.Errorf("%v, %+v", err, info)
@@ -192,7 +192,7 @@ func TestTLSUploadCancelled(t *testing.T) {
 	req, cancel := withCancel(t, newRequest(t, "POST", url, strings.Repeat("x", 64<<20)))
 	time.AfterFunc(100*time.Millisecond, cancel)
 	begin := time.Now()
-	if _, err := tr.Do(req, nil); err == nil {
+	if _, err := tr.roundTrip(req, nil); err == nil {
 		t.Error("no error")
 	}
 	if d := time.Since(begin); d > 2*time.Second {

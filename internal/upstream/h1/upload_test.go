@@ -87,7 +87,7 @@ func TestEarlyAnswer(t *testing.T) {
 					body.next = func() (string, error) { <-stop; return "x", nil }
 				}
 				var info Info
-				resp, err := tr.Do(req, &info)
+				resp, err := tr.roundTrip(req, &info)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -165,7 +165,7 @@ func TestEchoWhileUploading(t *testing.T) {
 		pr, pw := io.Pipe()
 		req := newRequest(t, "POST", s.url(), "")
 		req.Body, req.ContentLength = pr, -1
-		resp, err := tr.Do(req, nil)
+		resp, err := tr.roundTrip(req, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +229,7 @@ func TestBodyFails(t *testing.T) {
 			if c.name == "too long" { // a Read never gives more than was asked for
 				body.next = func() (string, error) { return "abc", nil }
 			}
-			_, err := tr.Do(req, nil)
+			_, err := tr.roundTrip(req, nil)
 			if !errors.Is(err, c.want) {
 				t.Errorf("error %v", err)
 			}
@@ -263,7 +263,7 @@ func TestUploadCancelled(t *testing.T) {
 			}
 			time.AfterFunc(50*time.Millisecond, cancel)
 			begin := time.Now()
-			if _, err := tr.Do(req, nil); !errors.Is(err, context.Canceled) {
+			if _, err := tr.roundTrip(req, nil); !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}
 			if d := time.Since(begin); d > 2*time.Second {
@@ -286,7 +286,7 @@ func TestBodyPanics(t *testing.T) {
 	tr := newTransport(t, Config{})
 	req := newRequest(t, "POST", s.url(), "")
 	req.Body, req.ContentLength = &stream{next: func() (string, error) { panic("mine") }}, -1
-	if _, err := tr.Do(req, nil); err == nil || !strings.Contains(err.Error(), "panicked: mine") {
+	if _, err := tr.roundTrip(req, nil); err == nil || !strings.Contains(err.Error(), "panicked: mine") {
 		t.Errorf("%v", err)
 	}
 	if st := tr.Stats(); st.Open != 0 {
