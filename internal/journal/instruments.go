@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"runtime"
 	"strconv"
-	"time"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -20,14 +20,14 @@ const none = "none"
 type instruments struct {
 	counters   map[string]*prometheus.CounterVec
 	gauges     map[string]*prometheus.GaugeVec
-	histograms map[string]*prometheus.HistogramVec
+	histograms map[string]*histograms
 
 	inflight, streams prometheus.Gauge
 	window            [3]prometheus.Gauge // rps, p99_ms, token_tps
-	stages            [Stages]prometheus.Observer
-	gaps              [3]prometheus.Observer // p50, p95, max
-	faults            []prometheus.Counter   // by kind
-	backpressure      [2]prometheus.Counter  // client, upstream
+	stages            [Stages]*histogram
+	gaps              [3]*histogram         // p50, p95, max
+	faults            []prometheus.Counter  // by kind
+	backpressure      [2]prometheus.Counter // client, upstream
 	panics            prometheus.Counter
 	reloads           [2]prometheus.Counter // rejected, ok
 	tlsResumed        prometheus.Counter
@@ -38,13 +38,14 @@ type instruments struct {
 	spansFailed       prometheus.Counter
 
 	series seriesCache
+	mu     sync.Mutex // guards the histograms' series
 }
 
 func newInstruments(reg prometheus.Registerer, version, commit string) *instruments {
 	m := &instruments{
 		counters:   map[string]*prometheus.CounterVec{},
 		gauges:     map[string]*prometheus.GaugeVec{},
-		histograms: map[string]*prometheus.HistogramVec{},
+		histograms: map[string]*histograms{},
 	}
 	for _, d := range Metrics {
 		reg.MustRegister(m.build(d))
@@ -66,15 +67,9 @@ func (m *instruments) build(d Metric) prometheus.Collector {
 		m.gauges[d.Name] = v
 		return v
 	}
-	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: d.Name, Help: d.Help, Buckets: d.Buckets,
-		NativeHistogramBucketFactor:    1.1,
-		NativeHistogramMaxBucketNumber: 160,
-		// A histogram that outgrows its buckets starts anew, but not more often.
-		NativeHistogramMinResetDuration: time.Hour,
-	}, d.Labels)
-	m.histograms[d.Name] = v
-	return v
+	h := newHistograms(d, &m.mu)
+	m.histograms[d.Name] = h
+	return h
 }
 
 // bind fetches the children whose labels are closed sets, so that they exist,
@@ -89,10 +84,10 @@ func (m *instruments) bind() {
 		m.window[i] = m.gauges["headgate_window_"+name].WithLabelValues()
 	}
 	for s := range Stages {
-		m.stages[s] = m.histograms["headgate_stage_seconds"].WithLabelValues(s.String())
+		m.stages[s] = m.histograms["headgate_stage_seconds"].with(s.String())
 	}
 	for i, stat := range []string{"p50", "p95", "max"} {
-		m.gaps[i] = m.histograms["headgate_stream_gap_seconds"].WithLabelValues(stat)
+		m.gaps[i] = m.histograms["headgate_stream_gap_seconds"].with(stat)
 	}
 	for _, k := range fault.Kinds() {
 		m.faults = append(m.faults, counter("headgate_faults_total", k.String(), k.Blame().String()))
@@ -115,22 +110,25 @@ func (m *instruments) bind() {
 
 // observe enters a closed record.
 func (m *instruments) observe(r *Record) {
+	series := m.series.of(m, keyFor(r))
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for s, d := range r.StageTime {
 		if d > 0 {
-			m.stages[s].Observe(seconds(d))
+			m.stages[s].observe(seconds(d))
 		}
 	}
 	if r.Fault != nil && int(r.Fault.Kind) < len(m.faults) {
 		m.faults[r.Fault.Kind].Inc()
 	}
 	if r.Gaps.Count > 0 {
-		m.gaps[0].Observe(seconds(r.Gaps.P50))
-		m.gaps[1].Observe(seconds(r.Gaps.P95))
-		m.gaps[2].Observe(seconds(r.Gaps.Max))
+		m.gaps[0].observe(seconds(r.Gaps.P50))
+		m.gaps[1].observe(seconds(r.Gaps.P95))
+		m.gaps[2].observe(seconds(r.Gaps.Max))
 	}
 	m.backpressure[0].Add(seconds(r.BackPressure))
 	m.backpressure[1].Add(seconds(r.AheadWait))
-	m.series.of(m, keyFor(r)).observe(r)
+	series.observe(r)
 }
 
 // StreamOpened counts a stream as open; StreamClosed ends that.

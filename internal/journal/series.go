@@ -96,15 +96,15 @@ func (c *seriesCache) add(m *instruments, k seriesKey) *series {
 // for requests that are not for a model.
 type series struct {
 	requests       prometheus.Counter
-	duration       prometheus.Observer
+	duration       *histogram
 	input, output  prometheus.Counter
-	connection     prometheus.Counter  // nil if no provider was called
-	clientDuration prometheus.Observer // nil likewise
-	serverDuration prometheus.Observer
-	usageIn        prometheus.Observer
-	usageOut       prometheus.Observer
-	firstToken     prometheus.Observer
-	perToken       prometheus.Observer
+	connection     prometheus.Counter // nil if no provider was called
+	clientDuration *histogram         // nil likewise
+	serverDuration *histogram
+	usageIn        *histogram
+	usageOut       *histogram
+	firstToken     *histogram
+	perToken       *histogram
 }
 
 func newSeries(m *instruments, k seriesKey) *series {
@@ -113,7 +113,7 @@ func newSeries(m *instruments, k seriesKey) *series {
 	s := &series{
 		requests: m.counters["headgate_requests_total"].WithLabelValues(
 			dialectLabel(llm.Dialect(k.dialect)), op, model, provider, statusClass(int(k.status)), k.outcome.String()),
-		duration: m.histograms["llm_request_duration_seconds"].WithLabelValues(model, statusLabel(int(k.status)), op),
+		duration: m.histograms["llm_request_duration_seconds"].with(model, statusLabel(int(k.status)), op),
 		input:    tokens.WithLabelValues(model, "input"),
 		output:   tokens.WithLabelValues(model, "output"),
 	}
@@ -138,20 +138,20 @@ func (s *series) bindGenAI(m *instruments, op, provider, model string, kind int1
 		errorType = kindLabel(kind)
 	}
 	if called {
-		s.clientDuration = m.histograms["gen_ai_client_operation_duration_seconds"].WithLabelValues(op, provider, model, errorType)
+		s.clientDuration = m.histograms["gen_ai_client_operation_duration_seconds"].with(op, provider, model, errorType)
 	}
-	s.serverDuration = m.histograms["gen_ai_server_request_duration_seconds"].WithLabelValues(op, provider, model, errorType)
+	s.serverDuration = m.histograms["gen_ai_server_request_duration_seconds"].with(op, provider, model, errorType)
 	usage := m.histograms["gen_ai_client_token_usage"]
-	s.usageIn = usage.WithLabelValues(op, provider, model, "input")
-	s.usageOut = usage.WithLabelValues(op, provider, model, "output")
-	s.firstToken = m.histograms["gen_ai_server_time_to_first_token_seconds"].WithLabelValues(op, provider, model)
-	s.perToken = m.histograms["gen_ai_server_time_per_output_token_seconds"].WithLabelValues(op, provider, model)
+	s.usageIn = usage.with(op, provider, model, "input")
+	s.usageOut = usage.with(op, provider, model, "output")
+	s.firstToken = m.histograms["gen_ai_server_time_to_first_token_seconds"].with(op, provider, model)
+	s.perToken = m.histograms["gen_ai_server_time_per_output_token_seconds"].with(op, provider, model)
 }
 
 func (s *series) observe(r *Record) {
 	elapsed := seconds(r.Elapsed)
 	s.requests.Inc()
-	s.duration.Observe(elapsed)
+	s.duration.observe(elapsed)
 	if s.connection != nil {
 		s.connection.Inc()
 	}
@@ -168,21 +168,21 @@ func (s *series) observe(r *Record) {
 }
 
 func (s *series) observeGenAI(r *Record, used llm.Usage, elapsed float64) {
-	s.serverDuration.Observe(elapsed)
+	s.serverDuration.observe(elapsed)
 	if s.clientDuration != nil {
-		s.clientDuration.Observe(seconds(r.Offset(Relay) - r.Offset(Reserve)))
+		s.clientDuration.observe(seconds(r.Offset(Relay) - r.Offset(Reserve)))
 	}
 	if used.Input > 0 {
-		s.usageIn.Observe(float64(used.Input))
+		s.usageIn.observe(float64(used.Input))
 	}
 	if used.Output > 0 {
-		s.usageOut.Observe(float64(used.Output))
+		s.usageOut.observe(float64(used.Output))
 	}
 	if !r.Stream || r.StageTime[FirstToken] == 0 {
 		return
 	}
-	s.firstToken.Observe(seconds(r.Offset(FirstToken)))
+	s.firstToken.observe(seconds(r.Offset(FirstToken)))
 	if n := used.Output - 1; n > 0 && r.StageTime[Relay] > 0 {
-		s.perToken.Observe(seconds(r.StageTime[Relay] / time.Duration(n)))
+		s.perToken.observe(seconds(r.StageTime[Relay] / time.Duration(n)))
 	}
 }
