@@ -13,12 +13,14 @@ import (
 
 	"github.com/headgate-ai/headgate/internal/fault"
 	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/internal/wire"
 )
 
 // Receive reads the request's body: whole, within the limit, but for multipart
 // uploads, of which the beginning is enough.
 func (x *Exchange) Receive(ctx context.Context) (*llm.Call, error) {
-	call := &llm.Call{
+	call := &x.call
+	*call = llm.Call{
 		ID: x.ID, Dialect: x.Inbound.Dialect(), Op: x.Route.Op, Method: x.r.Method,
 		Path: x.Route.Upstream + upstreamQuery(x.r.URL.RawQuery), Header: x.r.Header,
 	}
@@ -64,7 +66,7 @@ func (x *Exchange) Decode(call *llm.Call) (err error) {
 
 // Warnings are remarks on the request that did not stop it.
 func (x *Exchange) Warnings(call *llm.Call) (w []string) {
-	accept := x.r.Header.Get("Accept")
+	accept := wire.First(x.r.Header, "Accept")
 	if call.Stream && accept != "" && !strings.Contains(accept, "text/event-stream") && !strings.Contains(accept, "*/*") && strings.Contains(accept, "application/json") {
 		w = append(w, "accept_json_but_stream_true")
 	}
@@ -90,7 +92,7 @@ func (x *Exchange) bodyTimeout() time.Duration {
 // mediaType checks the content type against the route, and reports whether the
 // body is a form.
 func (x *Exchange) mediaType() (form bool, err error) {
-	header := x.r.Header.Get("Content-Type")
+	header := wire.First(x.r.Header, "Content-Type")
 	if (header == "" || header == "application/json") && x.Route.Body != FormBody {
 		return false, nil
 	}
@@ -110,22 +112,23 @@ func (x *Exchange) mediaType() (form bool, err error) {
 }
 
 func (x *Exchange) receiveJSON(ctx context.Context, call *llm.Call) error {
-	wire := &heard{r: x.r.Body}
-	body, length := io.Reader(wire), x.r.ContentLength
-	switch encoding := strings.ToLower(strings.TrimSpace(x.r.Header.Get("Content-Encoding"))); encoding {
+	var sent *heard // the coded bytes
+	body, length := io.Reader(x.r.Body), x.r.ContentLength
+	switch encoding := strings.ToLower(strings.TrimSpace(wire.First(x.r.Header, "Content-Encoding"))); encoding {
 	case "", "identity": // identity is no content coding (RFC 9110), but clients send it
 	case "gzip", "x-gzip":
-		zr, err := gzip.NewReader(body)
+		sent = &heard{r: x.r.Body}
+		zr, err := gzip.NewReader(sent)
 		if err != nil {
-			return x.gzipFault(ctx, wire, err)
+			return x.gzipFault(ctx, sent, err)
 		}
 		body, length = zr, -1
 	default:
 		return fault.New(fault.UnsupportedMedia, "edge.Decode", "The Content-Encoding %q of the request body is not supported; send the body as it is, or with gzip.", printable(encoding))
 	}
 	if err := x.body.read(body, length, x.plan.maxBody); err != nil {
-		if length < 0 && body != io.Reader(wire) {
-			return x.gzipFault(ctx, wire, err)
+		if sent != nil {
+			return x.gzipFault(ctx, sent, err)
 		}
 		return clientFault(ctx, err, x.plan.maxBody)
 	}
@@ -147,9 +150,9 @@ func (h *heard) Read(p []byte) (n int, err error) {
 
 // gzipFault tells a body that is not gzip, or breaks off within it, from a
 // client that could not be read.
-func (x *Exchange) gzipFault(ctx context.Context, wire *heard, err error) error {
+func (x *Exchange) gzipFault(ctx context.Context, sent *heard, err error) error {
 	_, large := errors.AsType[*http.MaxBytesError](err)
-	if !large && (wire.err == nil || errors.Is(wire.err, io.EOF)) {
+	if !large && (sent.err == nil || errors.Is(sent.err, io.EOF)) {
 		return fault.New(fault.Malformed, "edge.Decode", "The request body is not the gzip data that its Content-Encoding says.")
 	}
 	return clientFault(ctx, err, x.plan.maxBody)
@@ -158,7 +161,7 @@ func (x *Exchange) gzipFault(ctx context.Context, wire *heard, err error) error 
 // prefersEvents is whether the Accept header names text/event-stream and
 // prefers it to JSON.
 func prefersEvents(h http.Header) bool {
-	accept := h.Get("Accept")
+	accept := wire.First(h, "Accept")
 	if !strings.Contains(accept, "text/event-stream") {
 		return false
 	}

@@ -45,6 +45,7 @@ type Exchange struct {
 	Inbound wire.Inbound
 	ID      string
 
+	call    llm.Call
 	body    pooled
 	form    *formdata.Scanner
 	file    *os.File // an upload too large for memory
@@ -62,8 +63,8 @@ func Open(p *Plan, w http.ResponseWriter, r *http.Request) (*Exchange, error) {
 	x := &Exchange{w: w, r: r, rc: http.NewResponseController(w), plan: p}
 	route, id, allow, dialect := find(r)
 	x.Route, x.ModelID, x.Inbound = route, id, InboundOf(dialect)
-	sane := saneID(r.Header.Get("X-Request-Id"))
-	if x.ID = r.Header.Get("X-Request-Id"); !sane {
+	sane := saneID(wire.First(r.Header, "X-Request-Id"))
+	if x.ID = wire.First(r.Header, "X-Request-Id"); !sane {
 		x.ID = mintID()
 	}
 	switch {
@@ -166,7 +167,7 @@ func (x *Exchange) SetWriteDeadline(t time.Time) error { return x.rc.SetWriteDea
 // Trailer sets a trailer of the answer; call it after the last Write. It is
 // dropped where the client did not say that it takes trailers.
 func (x *Exchange) Trailer(name, value string) {
-	if x.r.ProtoMajor >= 2 || strings.Contains(strings.ToLower(x.r.Header.Get("Te")), "trailers") {
+	if x.r.ProtoMajor >= 2 || strings.Contains(strings.ToLower(wire.First(x.r.Header, "Te")), "trailers") {
 		x.w.Header().Set(http.TrailerPrefix+name, value)
 	}
 }

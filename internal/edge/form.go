@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate-ai/headgate/internal/fault"
 	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/internal/wire"
 	"github.com/headgate-ai/headgate/internal/wire/formdata"
 )
 
@@ -20,10 +21,10 @@ import (
 const formHead = 1 << 20
 
 func (x *Exchange) receiveForm(ctx context.Context, call *llm.Call) error {
-	if e := x.r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
+	if e := wire.First(x.r.Header, "Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
 		return fault.New(fault.UnsupportedMedia, "edge.Decode", "The Content-Encoding %q is not supported for uploads; send the form as it is.", printable(e))
 	}
-	_, params, err := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
+	_, params, err := mime.ParseMediaType(wire.First(x.r.Header, "Content-Type"))
 	if err != nil {
 		return fault.New(fault.Malformed, "edge.Decode", "The Content-Type of the upload is malformed.")
 	}

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"github.com/headgate-ai/headgate/internal/wire"
 )
 
 // Credential is what a client presented, and where.
@@ -20,7 +22,7 @@ type Credential struct {
 // x-api-key, x-goog-api-key, api-key, or the query parameter key.
 func (x *Exchange) Credential() Credential {
 	h := x.r.Header
-	if auth := h.Get("Authorization"); auth != "" {
+	if auth := wire.First(h, "Authorization"); auth != "" {
 		scheme, rest, _ := strings.Cut(auth, " ")
 		if strings.EqualFold(scheme, "Bearer") {
 			return Credential{Secret: strings.TrimSpace(rest)}
@@ -30,7 +32,7 @@ func (x *Exchange) Credential() Credential {
 		}
 	}
 	for _, name := range []string{"X-Api-Key", "X-Goog-Api-Key", "Api-Key"} {
-		if v := h.Get(name); v != "" {
+		if v := wire.First(h, name); v != "" {
 			return Credential{Secret: strings.TrimSpace(v)}
 		}
 	}
@@ -51,7 +53,7 @@ func (x *Exchange) Query(name string) string {
 // Region is where the request comes from, as a trusted proxy says; "" where
 // none does.
 func (x *Exchange) Region() string {
-	if v := x.r.Header.Get("X-Headgate-Region"); v != "" && x.Trusted() {
+	if v := wire.First(x.r.Header, "X-Headgate-Region"); v != "" && x.Trusted() {
 		return v
 	}
 	return ""
@@ -106,7 +108,7 @@ func host(addr string) string {
 
 // Agent is the client's User-Agent, cut short.
 func (x *Exchange) Agent() string {
-	return printable(x.r.Header.Get("User-Agent"))
+	return printable(wire.First(x.r.Header, "User-Agent"))
 }
 
 // Header is the request's header.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/internal/wire"
 )
 
 // Body is what a route takes as its request body.
@@ -57,7 +58,10 @@ var routes = []Route{
 
 // prefixes are put before the paths of a dialect by clients that address
 // several dialects at one host.
-var prefixes = map[string]llm.Dialect{"/anthropic": llm.Anthropic, "/openai": llm.OpenAI}
+var prefixes = []struct {
+	path    string
+	dialect llm.Dialect
+}{{"/anthropic", llm.Anthropic}, {"/openai", llm.OpenAI}}
 
 // Routes lists every route, for the API description and its tests.
 func Routes() []Route { return routes }
@@ -95,12 +99,12 @@ const (
 func find(r *http.Request) (route *Route, id string, allow []string, d llm.Dialect) {
 	path := r.URL.EscapedPath()
 	d = llm.OpenAI
-	for prefix, dialect := range prefixes {
-		if rest, ok := strings.CutPrefix(path, prefix); ok && strings.HasPrefix(rest, "/v1/") {
-			path, d = rest, dialect
+	for _, p := range prefixes {
+		if rest, ok := strings.CutPrefix(path, p.path); ok && strings.HasPrefix(rest, "/v1/") {
+			path, d = rest, p.dialect
 		}
 	}
-	if strings.HasPrefix(path, "/v1/messages") || r.Header.Get("Anthropic-Version") != "" && strings.HasPrefix(path, modelsPath) {
+	if strings.HasPrefix(path, "/v1/messages") || wire.First(r.Header, "Anthropic-Version") != "" && strings.HasPrefix(path, modelsPath) {
 		d = llm.Anthropic
 	}
 	candidates := table[path]

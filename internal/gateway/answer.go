@@ -40,7 +40,7 @@ type answer struct {
 // carry passes the response on in the way that its status and type call for.
 func (a *answer) carry() error {
 	a.rec.UpstreamRaw = a.reply.StatusCode
-	media := mediaType(a.reply.Header.Get("Content-Type"))
+	media := mediaType(wire.First(a.reply.Header, "Content-Type"))
 	if err := a.decodeBody(media); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (a *answer) jsonExpected() bool {
 // decodeBody undoes a content coding, except where the client asked for gzip
 // and gets a whole answer.
 func (a *answer) decodeBody(media string) error {
-	switch coding := strings.ToLower(a.reply.Header.Get("Content-Encoding")); coding {
+	switch coding := strings.ToLower(wire.First(a.reply.Header, "Content-Encoding")); coding {
 	case "", "identity":
 	case "gzip", "x-gzip":
 		if a.encoded = media == "application/json" && a.reply.StatusCode < 300 && takesGzip(a.call.Header) && !a.call.WantsStream; !a.encoded {
@@ -125,7 +125,7 @@ func (a *answer) redirected() error {
 	a.x.Answer(a.reply.StatusCode, edge.Buffered, func(h http.Header) {
 		a.head(h)
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
-		if to := a.reply.Header.Get("Location"); to != "" {
+		if to := wire.First(a.reply.Header, "Location"); to != "" {
 			h["Location"] = []string{a.reply.Provider.RedactURL(to)}
 		}
 	})

@@ -21,6 +21,7 @@ import (
 	"github.com/headgate-ai/headgate/internal/quota"
 	"github.com/headgate-ai/headgate/internal/route"
 	"github.com/headgate-ai/headgate/internal/upstream"
+	"github.com/headgate-ai/headgate/internal/wire"
 )
 
 // Gateway holds the rooms, which live as long as the process, and the current
@@ -51,7 +52,7 @@ func (g *Gateway) Snapshot() *Snapshot { return g.snapshot.Load() }
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	snap := g.snapshot.Load()
 	rec := &journal.Record{Start: time.Now(), Method: r.Method, Proto: r.Proto}
-	g.Journal.Begin(&snap.Journal, rec, r.Header.Get("Traceparent"))
+	g.Journal.Begin(&snap.Journal, rec, wire.First(r.Header, "Traceparent"))
 	x, err := edge.Open(&snap.Edge, w, r)
 	describe(rec, x)
 	defer g.conclude(snap, x, rec)

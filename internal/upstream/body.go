@@ -17,6 +17,7 @@ type sent struct {
 	// and what is as it came.
 	front, rest []byte
 	unread      unread
+	list        [4]llm.Edit
 	edited      *[]byte // where front is a copy of ours
 	length      int64
 	open        atomic.Int32 // readers that a transport has not closed yet
@@ -27,8 +28,8 @@ func newSent(q *Request) *sent {
 	if call.Raw == nil && call.Rest == nil {
 		return nil
 	}
-	list := q.Out.Edits(make([]llm.Edit, 0, 4), call, q.Model)
 	s := &sent{}
+	list := q.Out.Edits(s.list[:0], call, q.Model)
 	s.open.Store(1)
 	switch {
 	case call.Rest != nil:

@@ -67,3 +67,12 @@ func (v *Values) Set(h http.Header) {
 		h[name] = list[i : i+1 : i+1]
 	}
 }
+
+// First is the first value of a header field, "" where there is none. The name
+// must be in canonical form; Header.Get makes sure of that each time.
+func First(h http.Header, name string) string {
+	if v := h[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
