@@ -184,8 +184,8 @@ func TestAllocationBudgets(t *testing.T) {
 		name, answer, ask string
 		budget            float64
 	}{
-		{"unary", unary(), askUnary, 60},
-		{"stream of 100 tokens", streamed(100), askStream, 75},
+		{"unary", unary(), askUnary, 38},
+		{"stream of 100 tokens", streamed(100), askStream, 51},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := newExchange(build(t, provider(t, c.answer)), c.ask)

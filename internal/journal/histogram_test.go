@@ -96,8 +96,9 @@ func TestHistogramCoarsens(t *testing.T) {
 
 func TestHistogramSeries(t *testing.T) {
 	h := newHistograms(tested, new(sync.Mutex))
-	h.with("a", "b").observe(1)
-	if h.with("a", "b") != h.with("a", "b") || h.with("a", "b") == h.with("b", "a") {
+	ab := h.with("a", "b")
+	ab.observe(1)
+	if h.with("a", "b") != ab || h.with("b", "a") == ab {
 		t.Error("series and labels do not match")
 	}
 	reg := prometheus.NewPedanticRegistry()
