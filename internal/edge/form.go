@@ -21,7 +21,7 @@ const formHead = 1 << 20
 
 func (x *Exchange) receiveForm(ctx context.Context, call *llm.Call) error {
 	if e := x.r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
-		return fault.New(fault.UnsupportedMedia, "edge.Decode", "The Content-Encoding %q is not supported for uploads; send the form as it is.", printable(e))
+		return fault.New(fault.UnsupportedMedia, "edge.Decode", "The Content-Encoding %q is not supported for uploads; send the form as it is.", fault.Legible(e))
 	}
 	_, params, err := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"github.com/headgate-ai/headgate/internal/fault"
 )
 
 // Credential is what a client presented, and where.
@@ -106,7 +108,7 @@ func host(addr string) string {
 
 // Agent is the client's User-Agent, cut short.
 func (x *Exchange) Agent() string {
-	return printable(x.r.Header.Get("User-Agent"))
+	return fault.Legible(x.r.Header.Get("User-Agent"))
 }
 
 // Header is the request's header.
