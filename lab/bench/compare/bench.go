@@ -27,7 +27,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headgate-ai/headgate/lab/bench/procfs"
+	"github.com/headgate-ai/headgate/lab/procfs"
 )
 
 // options are what a person chooses.

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/headgate-ai/headgate/lab/bench/procfs"
 	"github.com/headgate-ai/headgate/lab/load"
+	"github.com/headgate-ai/headgate/lab/procfs"
 )
 
 // Result is what one run of a scenario against a target has shown. Times are in
