@@ -93,6 +93,7 @@ var guests = map[string]string{
 	"internal/app":              "internal/cli",
 	"internal/cli":              "cmd/headgate",
 	"internal/config/reference": "",
+	"internal/quota/limittest":  "",
 }
 
 // place is where a package stands; ok is false where it has no floor.

@@ -12,8 +12,8 @@ import (
 	"github.com/headgate-ai/headgate/internal/authn"
 	"github.com/headgate-ai/headgate/internal/gateway"
 	"github.com/headgate-ai/headgate/internal/llm"
-	"github.com/headgate-ai/headgate/internal/meter"
 	"github.com/headgate-ai/headgate/internal/quota"
+	"github.com/headgate-ai/headgate/internal/quota/limittest"
 	"github.com/headgate-ai/headgate/internal/setting"
 )
 
@@ -21,15 +21,6 @@ const (
 	jwtSecret = "a-secret-of-more-than-thirty-two-bytes"
 	issuer    = "https://issuer.example"
 )
-
-func per(t testing.TB, text string) setting.Rate {
-	t.Helper()
-	var r setting.Rate
-	if err := r.UnmarshalText([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
 
 // limited puts five rules and a budget on a gateway, and lets tokens in.
 func limited(t testing.TB, g *gateway.Gateway) {
@@ -39,24 +30,23 @@ func limited(t testing.TB, g *gateway.Gateway) {
 	keys := &authn.Config{JWT: []authn.JWTConfig{{Issuer: issuer, Audience: "headgate", Secret: setting.NewSecret("literal:" + jwtSecret)}}}
 	keys.Validate(&p)
 	s.Authn, _ = keys.Compile(&p)
-	wide := quota.RateConfig{Rate: per(t, "1000000000/s")}
+	wide := quota.RateConfig{Rate: limittest.Rate(t, "1000000000/s")}
 	c := &quota.Config{
 		Rules: []quota.RuleConfig{
 			{Name: "model-tokens", When: `request.path == "/v1/chat/completions" && request.model == "chat"`, Per: []string{"tenant"}, Tokens: quota.TokensConfig{RateConfig: wide}},
 			{Name: "key-requests", Per: []string{"key"}, Requests: quota.RateConfig{Rate: wide.Rate, Algorithm: "window"}},
 			{Name: "key-concurrency", Per: []string{"key"}, Concurrent: 1000},
 			{Name: "user-output", When: `principal.tenant in ["acme", "other"]`, Per: []string{"user"}, OutputTokens: wide},
-			{Name: "trial", Per: []string{"ip"}, Requests: quota.RateConfig{Rate: per(t, "1/h")}, Shadow: true},
+			{Name: "trial", Per: []string{"ip"}, Requests: quota.RateConfig{Rate: limittest.Rate(t, "1/h")}, Shadow: true},
 		},
 		Budgets: []quota.BudgetConfig{{Name: "month", When: `principal.tenant == "acme"`, Per: []string{"tenant"}, Limit: quota.AmountConfig{USD: 1e9 * llm.USD}, Period: "month"}},
 	}
 	c.Validate("quota", &p)
 	s.Quota = g.Quota.Compile(c, &p)
-	one, err := meter.ParseRate("2.5")
-	if err != nil || len(p) > 0 {
-		t.Fatal(err, p)
+	if len(p) > 0 {
+		t.Fatal(p)
 	}
-	s.Prices = meter.Config{{Model: "*", RatesConfig: meter.RatesConfig{Input: one, Output: one}}}.Compile()
+	s.Prices = limittest.Prices(t, "2.5")
 	g.Adopt(&s)
 }
 
