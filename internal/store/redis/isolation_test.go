@@ -12,7 +12,7 @@ import (
 )
 
 // tally is what one tenant has used, added up.
-type tally struct{ requests, tokens, spent int64 }
+type tally struct{ requests, tokens int64 }
 
 // The limits of a tenant: too slow to come back while a test runs.
 const (
