@@ -10,30 +10,13 @@ import (
 
 // Key is a minted key as operators see it: neither the key nor its hash.
 type Key struct {
-	ID     string   `json:"id"`
-	Name   string   `json:"name"`
-	State  string   `json:"state"` // active, retiring (it was rotated, and still works), expired or revoked
-	Tenant string   `json:"tenant,omitempty"`
-	User   string   `json:"user,omitempty"`
-	Tier   string   `json:"tier,omitempty"`
-	Class  string   `json:"class,omitempty"`
-	Roles  []string `json:"roles,omitempty"`
-	// Models and Scopes are null for all, and empty for none.
-	Models      []string  `json:"models"`
-	Scopes      []string  `json:"scopes"`
-	Created     time.Time `json:"created"`
-	Expires     time.Time `json:"expires,omitzero"`
-	Revoked     time.Time `json:"revoked,omitzero"`
-	GraceUntil  time.Time `json:"grace_until,omitzero"`
-	RotatedFrom string    `json:"rotated_from,omitempty"`
+	authn.KeyInfo
+	State string `json:"state"` // active, retiring (it was rotated, and still works), expired or revoked
 }
 
 // KeyOf shows a record.
 func KeyOf(r *authn.KeyRecord, now time.Time) Key {
-	k := Key{
-		ID: r.ID, Name: r.Name, State: "active", Tenant: r.Tenant, User: r.User, Tier: r.Tier, Class: r.Class, Roles: r.Roles, Models: r.Models,
-		Scopes: r.Scopes, Created: r.Created, Expires: r.Expires, Revoked: r.Revoked, GraceUntil: r.GraceUntil, RotatedFrom: r.RotatedFrom,
-	}
+	k := Key{r.KeyInfo, "active"}
 	over := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
 	switch {
 	case over(r.Revoked):
@@ -51,7 +34,7 @@ func KeyOf(r *authn.KeyRecord, now time.Time) Key {
 type Keys interface {
 	List() ([]Key, error)
 	Find(id string) (Key, error)
-	Create(want authn.KeyRecord) (secret string, made Key, err error)
+	Create(want authn.KeyHolder) (secret string, made Key, err error)
 	// Rotate makes a key in the place of one that works until grace has passed.
 	Rotate(id string, grace time.Duration) (secret string, fresh, retired Key, err error)
 	Revoke(id string) (Key, error)
@@ -59,16 +42,9 @@ type Keys interface {
 
 // wantedKey is the body of POST /admin/v1/keys.
 type wantedKey struct {
-	Name    string   `json:"name"`
-	Tenant  string   `json:"tenant"`
-	User    string   `json:"user"`
-	Tier    string   `json:"tier"`
-	Class   string   `json:"class"`
-	Roles   []string `json:"roles"`
-	Models  []string `json:"models"`
-	Scopes  []string `json:"scopes"`
-	Expires when     `json:"expires"`
-	Reason  string   `json:"reason"`
+	authn.KeyHolder
+	Expires when   `json:"expires"` // in place of the holder's: a date will do
+	Reason  string `json:"reason"`
 }
 
 // minted is a key that is shown for the only time.
@@ -108,10 +84,8 @@ func (g *server) createKey(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	secret, made, err := g.Keys.Create(authn.KeyRecord{
-		Name: want.Name, Tenant: want.Tenant, User: want.User, Tier: want.Tier, Class: want.Class, Roles: want.Roles,
-		Models: want.Models, Scopes: want.Scopes, Expires: time.Time(want.Expires),
-	})
+	want.KeyHolder.Expires = time.Time(want.Expires)
+	secret, made, err := g.Keys.Create(want.KeyHolder)
 	if err != nil {
 		c.fail(err)
 		return

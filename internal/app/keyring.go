@@ -27,7 +27,7 @@ type KeyRing struct {
 	path  string
 	store *keyfile.Store
 	// check says what is wrong with a key that is to be made.
-	check func(authn.KeyRecord) error
+	check func(authn.KeyHolder) error
 	// changed is given all records after a change; nil is not.
 	changed func([]authn.KeyRecord) error
 	mu      sync.Mutex
@@ -39,12 +39,12 @@ var _ admin.Keys = (*KeyRing)(nil)
 // a configuration, or where that is nil only by its form.
 func NewKeyRing(path string, f *config.File) *KeyRing {
 	k := &KeyRing{path: path, store: keyfile.New(path)}
-	k.check = func(r authn.KeyRecord) error { return checkKey(f, r) }
+	k.check = func(r authn.KeyHolder) error { return checkKey(f, r) }
 	return k
 }
 
 // checkKey holds a key against what the configuration says of its own keys.
-func checkKey(f *config.File, r authn.KeyRecord) error {
+func checkKey(f *config.File, r authn.KeyHolder) error {
 	c := authn.Config{Auth: "keys", Minted: true, Keys: []authn.KeyConfig{{
 		Name: r.Name, Secret: setting.NewSecret("literal:none"), Tenant: r.Tenant, User: r.User,
 		Tier: r.Tier, Class: r.Class, Roles: r.Roles, Scopes: r.Scopes,
@@ -116,7 +116,7 @@ func (k *KeyRing) find(id string) (authn.KeyRecord, error) {
 }
 
 // Create makes a key.
-func (k *KeyRing) Create(want authn.KeyRecord) (secret string, made Key, err error) {
+func (k *KeyRing) Create(want authn.KeyHolder) (secret string, made Key, err error) {
 	now := time.Now()
 	if !want.Expires.IsZero() && !want.Expires.After(now) {
 		return "", made, refusal(http.StatusUnprocessableEntity, "expires: %s is over; name a time to come", want.Expires.Format(time.RFC3339))

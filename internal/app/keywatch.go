@@ -29,7 +29,7 @@ func (a *App) openKeys(l *config.Loaded) error {
 		return nil
 	}
 	ring := NewKeyRing(l.Keystore.Path, nil)
-	ring.check = func(r authn.KeyRecord) error { return checkKey(a.state.Load().running.File, r) }
+	ring.check = func(r authn.KeyHolder) error { return checkKey(a.state.Load().running.File, r) }
 	ring.changed = a.adoptKeys
 	a.keyWatch.look(ring.path)
 	records, err := ring.store.List()

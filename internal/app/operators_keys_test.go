@@ -186,7 +186,7 @@ func TestOperatorsKeyFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "keys.json")
 	ring := app.NewKeyRing(file, nil)
-	first, made, err := ring.Create(authn.KeyRecord{Name: "first"})
+	first, made, err := ring.Create(authn.KeyHolder{Name: "first"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestOperatorsKeyFile(t *testing.T) {
 	if s := g.as(first); s != 200 {
 		t.Errorf("a key from before the start: %d", s)
 	}
-	second, _, err := ring.Create(authn.KeyRecord{Name: "second"})
+	second, _, err := ring.Create(authn.KeyHolder{Name: "second"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestOperatorsKeyFile(t *testing.T) {
 	if err := os.WriteFile(file, good, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	third, _, err := ring.Create(authn.KeyRecord{Name: "third"})
+	third, _, err := ring.Create(authn.KeyHolder{Name: "third"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func TestKeyRingTogether(t *testing.T) {
 		makers.Go(func() {
 			ring := app.NewKeyRing(file, nil)
 			for k := range each {
-				if _, _, err := ring.Create(authn.KeyRecord{Name: fmt.Sprintf("key-%d-%d", i, k)}); err != nil {
+				if _, _, err := ring.Create(authn.KeyHolder{Name: fmt.Sprintf("key-%d-%d", i, k)}); err != nil {
 					t.Error(err)
 				}
 			}

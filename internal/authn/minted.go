@@ -16,13 +16,8 @@ import (
 	"github.com/headgate-ai/headgate/internal/llm"
 )
 
-// KeyRecord is what is kept of a key that the gateway minted. Hash is the plain
-// SHA-256 of its secret part: that is 256 random bits, so no one finds it by
-// guessing, salt or none, and a slow hash would only slow down every request.
-type KeyRecord struct {
-	ID   string `json:"id"`
-	Hash string `json:"hash"` // in hex
-
+// KeyHolder is whom a minted key is for, and what it may do.
+type KeyHolder struct {
 	Name   string   `json:"name"`
 	Tenant string   `json:"tenant,omitempty"` // default is the name
 	User   string   `json:"user,omitempty"`
@@ -33,13 +28,27 @@ type KeyRecord struct {
 	Models []string `json:"models"`
 	Scopes []string `json:"scopes"`
 
-	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"`
+}
+
+// KeyInfo is what may be told of a minted key: all but its hash.
+type KeyInfo struct {
+	ID string `json:"id"`
+	KeyHolder
+	Created time.Time `json:"created"`
 	Revoked time.Time `json:"revoked,omitzero"`
 	// RotatedFrom is the id of the key that this one takes the place of, and
 	// GraceUntil, on that other one, how long it still works.
 	RotatedFrom string    `json:"rotated_from,omitempty"`
 	GraceUntil  time.Time `json:"grace_until,omitzero"`
+}
+
+// KeyRecord is what is kept of a key that the gateway minted. Hash is the plain
+// SHA-256 of its secret part: that is 256 random bits, so no one finds it by
+// guessing, salt or none, and a slow hash would only slow down every request.
+type KeyRecord struct {
+	KeyInfo
+	Hash string `json:"hash"` // in hex
 }
 
 // KeyStore keeps records. What it lists is given to Room.SetKeys, at start and
@@ -63,16 +72,14 @@ const (
 // where upper and lower case do not.
 var spelling = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// Mint makes a new key for what want says of its holder. The key, written
-// gk_<id>_<secret>, is shown once and kept nowhere.
-func Mint(want KeyRecord, now time.Time) (key string, record KeyRecord) {
+// Mint makes a new key for a holder. The key, written gk_<id>_<secret>, is shown
+// once and kept nowhere.
+func Mint(want KeyHolder, now time.Time) (key string, record KeyRecord) {
 	var random [idBytes + secretBytes]byte
 	_, _ = rand.Read(random[:]) // never fails: crypto/rand aborts the process instead
 	id, secret := spelling.EncodeToString(random[:idBytes]), spelling.EncodeToString(random[idBytes:])
 	sum := sha256.Sum256([]byte(secret))
-	record = want
-	record.ID, record.Hash, record.Created = id, hex.EncodeToString(sum[:]), now
-	record.Revoked, record.GraceUntil = time.Time{}, time.Time{}
+	record = KeyRecord{KeyInfo{ID: id, KeyHolder: want, Created: now}, hex.EncodeToString(sum[:])}
 	return mintedPrefix + id + "_" + secret, record
 }
 
@@ -80,7 +87,7 @@ func Mint(want KeyRecord, now time.Time) (key string, record KeyRecord) {
 // record as it is from now on: it works until grace has passed, so that its
 // holders have time to change. Both records are to be stored.
 func Rotate(old KeyRecord, grace time.Duration, now time.Time) (key string, fresh, retired KeyRecord) {
-	key, fresh = Mint(old, now)
+	key, fresh = Mint(old.KeyHolder, now)
 	fresh.RotatedFrom = old.ID
 	retired = old
 	if until := now.Add(max(grace, 0)); retired.GraceUntil.IsZero() || until.Before(retired.GraceUntil) {

@@ -18,7 +18,7 @@ func mintedPlan(t *testing.T) *Plan {
 
 func TestMinted(t *testing.T) {
 	p, r := mintedPlan(t), New()
-	key, rec := Mint(KeyRecord{Name: "web", Tenant: "acme", User: "u1", Tier: "gold", Roles: []string{"x"}, Models: []string{"gpt-*"}, Scopes: []string{"chat.write"}, Expires: now.Add(time.Hour)}, now)
+	key, rec := Mint(KeyHolder{Name: "web", Tenant: "acme", User: "u1", Tier: "gold", Roles: []string{"x"}, Models: []string{"gpt-*"}, Scopes: []string{"chat.write"}, Expires: now.Add(time.Hour)}, now)
 	if err := r.try(p, key); fault.KindOf(err) != fault.Unauthenticated {
 		t.Error("before it is set:", err)
 	}
@@ -62,7 +62,7 @@ func TestMinted(t *testing.T) {
 // An old key works until its grace has passed, the new one from the start.
 func TestRotate(t *testing.T) {
 	p, r := mintedPlan(t), New()
-	oldKey, rec := Mint(KeyRecord{Name: "web"}, now)
+	oldKey, rec := Mint(KeyHolder{Name: "web"}, now)
 	newKey, fresh, retired := Rotate(rec, time.Hour, now)
 	if fresh.RotatedFrom != rec.ID || fresh.ID == rec.ID || fresh.Name != "web" || !retired.GraceUntil.Equal(now.Add(time.Hour)) || newKey == oldKey {
 		t.Errorf("%+v %+v", fresh, retired)
@@ -89,7 +89,7 @@ func TestRotate(t *testing.T) {
 
 func TestSetKeysRefuses(t *testing.T) {
 	r := New()
-	_, good := Mint(KeyRecord{Name: "a"}, now)
+	_, good := Mint(KeyHolder{Name: "a"}, now)
 	if err := r.SetKeys([]KeyRecord{good}); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestSetKeysRefuses(t *testing.T) {
 // Keys change while requests come; each request sees one list or the other.
 func TestSetKeysTogether(t *testing.T) {
 	p, r := mintedPlan(t), New()
-	key, rec := Mint(KeyRecord{Name: "a"}, now)
+	key, rec := Mint(KeyHolder{Name: "a"}, now)
 	stop := make(chan struct{})
 	var all sync.WaitGroup
 	for range 4 {

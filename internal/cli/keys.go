@@ -81,6 +81,31 @@ func (f *keyFlags) keys(ctx context.Context, env *Env) (*app.KeyRing, error) {
 	return app.NewKeyRing(at, loaded.File), nil
 }
 
+// either has the gateway that --admin names do something, and reads its answer
+// into to; without one it is done to the keys of the file.
+func (f *keyFlags) either(ctx context.Context, env *Env, gateway func(*adminAPI) ([]byte, error), to any, here func(*app.KeyRing) error) error {
+	if f.Admin != "" {
+		body, err := gateway(f.api(env))
+		if err != nil {
+			return err
+		}
+		return read(body, to)
+	}
+	ring, err := f.keys(ctx, env)
+	if err != nil {
+		return err
+	}
+	return here(ring)
+}
+
+// askOf asks whether a change of a key is to be made, if there is such a key.
+func (f *confirmFlags) askOf(env *Env, ring *app.KeyRing, id, question string) error {
+	if _, err := ring.Find(id); err != nil {
+		return err
+	}
+	return f.ask(env, question)
+}
+
 // madeKey is a key that is printed once.
 type madeKey struct {
 	Secret string `json:"key"`
@@ -116,22 +141,10 @@ func (c *keysListCmd) Run(ctx context.Context, env *Env) error {
 	list := struct {
 		Keys []app.Key `json:"keys"`
 	}{Keys: []app.Key{}}
-	if c.Admin != "" {
-		body, err := c.api(env).get(ctx, "/admin/v1/keys")
-		if err != nil {
-			return err
-		}
-		if err := read(body, &list); err != nil {
-			return err
-		}
-	} else {
-		ring, err := c.keys(ctx, env)
-		if err != nil {
-			return err
-		}
-		if list.Keys, err = ring.List(); err != nil {
-			return err
-		}
+	err := c.either(ctx, env, func(a *adminAPI) ([]byte, error) { return a.get(ctx, "/admin/v1/keys") }, &list,
+		func(ring *app.KeyRing) (err error) { list.Keys, err = ring.List(); return err })
+	if err != nil {
+		return err
 	}
 	if c.JSON {
 		return printJSON(env.Stdout, list)
@@ -216,26 +229,17 @@ func (c *keysCreateCmd) Run(ctx context.Context, env *Env) error {
 		return err
 	}
 	var made madeKey
-	if c.Admin != "" {
+	err = c.either(ctx, env, func(a *adminAPI) ([]byte, error) {
 		want := map[string]any{"name": c.Name, "tenant": c.Tenant, "user": c.User, "tier": c.Tier, "class": c.Class, "roles": c.Role, "models": c.Model, "scopes": c.Scope}
 		if !expires.IsZero() {
 			want["expires"] = expires.Format(time.RFC3339)
 		}
-		body, err := c.api(env).change(ctx, env, &confirmFlags{}, "Make the key?", http.MethodPost, "/admin/v1/keys", want)
-		if err != nil {
-			return err
-		}
-		if err := read(body, &made); err != nil {
-			return err
-		}
-		return made.print(env, c.JSON)
-	}
-	ring, err := c.keys(ctx, env)
-	if err != nil {
+		return a.change(ctx, env, &confirmFlags{}, "Make the key?", http.MethodPost, "/admin/v1/keys", want)
+	}, &made, func(ring *app.KeyRing) (err error) {
+		made.Secret, made.Key, err = ring.Create(authn.KeyHolder{
+			Name: c.Name, Tenant: c.Tenant, User: c.User, Tier: c.Tier, Class: c.Class, Roles: c.Role, Models: c.Model, Scopes: c.Scope, Expires: expires,
+		})
 		return err
-	}
-	made.Secret, made.Key, err = ring.Create(authn.KeyRecord{
-		Name: c.Name, Tenant: c.Tenant, User: c.User, Tier: c.Tier, Class: c.Class, Roles: c.Role, Models: c.Model, Scopes: c.Scope, Expires: expires,
 	})
 	if err != nil {
 		return err
@@ -271,31 +275,20 @@ func (c *keysRotateCmd) Run(ctx context.Context, env *Env) error {
 	}
 	question := fmt.Sprintf("Rotate the key %s? It stops working in %s.", c.ID, grace)
 	var made madeKey
-	if c.Admin != "" {
-		body, err := c.api(env).change(ctx, env, &c.confirmFlags, question, http.MethodPost, "/admin/v1/keys/"+url.PathEscape(c.ID)+"/rotate", map[string]any{"grace": grace.String()})
-		if err != nil {
+	err = c.either(ctx, env, func(a *adminAPI) ([]byte, error) {
+		return a.change(ctx, env, &c.confirmFlags, question, http.MethodPost, "/admin/v1/keys/"+url.PathEscape(c.ID)+"/rotate", map[string]any{"grace": grace.String()})
+	}, &made, func(ring *app.KeyRing) (err error) {
+		if err := c.askOf(env, ring, c.ID, question); err != nil {
 			return err
 		}
-		if err := read(body, &made); err != nil {
-			return err
-		}
-		return made.print(env, c.JSON)
-	}
-	ring, err := c.keys(ctx, env)
+		var retired app.Key
+		made.Retired = &retired
+		made.Secret, made.Key, retired, err = ring.Rotate(c.ID, grace)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	if _, err := ring.Find(c.ID); err != nil {
-		return err
-	}
-	if err := c.ask(env, question); err != nil {
-		return err
-	}
-	var retired app.Key
-	if made.Secret, made.Key, retired, err = ring.Rotate(c.ID, grace); err != nil {
-		return err
-	}
-	made.Retired = &retired
 	return made.print(env, c.JSON)
 }
 
@@ -314,32 +307,21 @@ func (keysRevokeCmd) Help() string {
 func (c *keysRevokeCmd) Run(ctx context.Context, env *Env) error {
 	question := fmt.Sprintf("Revoke the key %s? It stops working at once, for good.", c.ID)
 	var gone app.Key
-	if c.Admin != "" {
-		body, err := c.api(env).change(ctx, env, &c.confirmFlags, question, http.MethodDelete, "/admin/v1/keys/"+url.PathEscape(c.ID), nil)
-		if err != nil {
+	err := c.either(ctx, env, func(a *adminAPI) ([]byte, error) {
+		return a.change(ctx, env, &c.confirmFlags, question, http.MethodDelete, "/admin/v1/keys/"+url.PathEscape(c.ID), nil)
+	}, &gone, func(ring *app.KeyRing) (err error) {
+		if err := c.askOf(env, ring, c.ID, question); err != nil {
 			return err
 		}
-		if err := read(body, &gone); err != nil {
-			return err
-		}
-	} else {
-		ring, err := c.keys(ctx, env)
-		if err != nil {
-			return err
-		}
-		if _, err := ring.Find(c.ID); err != nil {
-			return err
-		}
-		if err := c.ask(env, question); err != nil {
-			return err
-		}
-		if gone, err = ring.Revoke(c.ID); err != nil {
-			return err
-		}
+		gone, err = ring.Revoke(c.ID)
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	if c.JSON {
 		return printJSON(env.Stdout, gone)
 	}
-	_, err := fmt.Fprintf(env.Stdout, "The key %s (id %s) is revoked.\n", gone.Name, gone.ID)
+	_, err = fmt.Fprintf(env.Stdout, "The key %s (id %s) is revoked.\n", gone.Name, gone.ID)
 	return err
 }

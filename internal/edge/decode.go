@@ -108,7 +108,7 @@ func (x *Exchange) mediaType() (form bool, err error) {
 		return true, nil
 	}
 	want := map[Body]string{JSONBody: "application/json", FormBody: "multipart/form-data", JSONOrFormBody: "application/json or multipart/form-data"}[x.Route.Body]
-	return false, fault.New(fault.UnsupportedMedia, "edge.Decode", "The Content-Type %q is not supported here; send %s.", printable(header), want)
+	return false, fault.New(fault.UnsupportedMedia, "edge.Decode", "The Content-Type %q is not supported here; send %s.", fault.Legible(header), want)
 }
 
 func (x *Exchange) receiveJSON(ctx context.Context, call *llm.Call) error {
@@ -124,7 +124,7 @@ func (x *Exchange) receiveJSON(ctx context.Context, call *llm.Call) error {
 		}
 		body, length = zr, -1
 	default:
-		return fault.New(fault.UnsupportedMedia, "edge.Decode", "The Content-Encoding %q of the request body is not supported; send the body as it is, or with gzip.", printable(encoding))
+		return fault.New(fault.UnsupportedMedia, "edge.Decode", "The Content-Encoding %q of the request body is not supported; send the body as it is, or with gzip.", fault.Legible(encoding))
 	}
 	if err := x.body.read(body, length, x.plan.maxBody); err != nil {
 		if sent != nil {

@@ -70,9 +70,9 @@ func Open(p *Plan, w http.ResponseWriter, r *http.Request) (*Exchange, error) {
 	switch {
 	case route == nil && len(allow) > 0:
 		w.Header().Set("Allow", strings.Join(allow, ", "))
-		return x, fault.New(fault.MethodNotAllowed, "edge.Open", "This path takes %s, not %s.", strings.Join(allow, " or "), printable(r.Method))
+		return x, fault.New(fault.MethodNotAllowed, "edge.Open", "This path takes %s, not %s.", strings.Join(allow, " or "), fault.Legible(r.Method))
 	case route == nil:
-		return x, fault.New(fault.PathNotFound, "edge.Open", "There is nothing at %s; the API's paths begin with /v1/.", printable(r.URL.Path))
+		return x, fault.New(fault.PathNotFound, "edge.Open", "There is nothing at %s; the API's paths begin with /v1/.", fault.Legible(r.URL.Path))
 	case p.requireID && !sane:
 		return x, &fault.Error{Kind: fault.MissingRequestID, Op: "edge.Open"}
 	}
@@ -85,20 +85,6 @@ func InboundOf(d llm.Dialect) wire.Inbound {
 		return anthropic.Dialect{}
 	}
 	return openai.Dialect{}
-}
-
-// printable is a client's string fit for a message: short and without control
-// characters.
-func printable(s string) string {
-	if len(s) > 128 {
-		s = strings.ToValidUTF8(s[:128], "") + "…"
-	}
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '?'
-		}
-		return r
-	}, s)
 }
 
 // ResponseHeader is the header of the answer to come, for what is known before

@@ -22,7 +22,7 @@ const formHead = 1 << 20
 
 func (x *Exchange) receiveForm(ctx context.Context, call *llm.Call) error {
 	if e := wire.First(x.r.Header, "Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
-		return fault.New(fault.UnsupportedMedia, "edge.Decode", "The Content-Encoding %q is not supported for uploads; send the form as it is.", printable(e))
+		return fault.New(fault.UnsupportedMedia, "edge.Decode", "The Content-Encoding %q is not supported for uploads; send the form as it is.", fault.Legible(e))
 	}
 	_, params, err := mime.ParseMediaType(wire.First(x.r.Header, "Content-Type"))
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/headgate-ai/headgate/internal/fault"
 	"github.com/headgate-ai/headgate/internal/wire"
 )
 
@@ -108,7 +109,7 @@ func host(addr string) string {
 
 // Agent is the client's User-Agent, cut short.
 func (x *Exchange) Agent() string {
-	return printable(wire.First(x.r.Header, "User-Agent"))
+	return fault.Legible(wire.First(x.r.Header, "User-Agent"))
 }
 
 // Header is the request's header.

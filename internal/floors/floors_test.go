@@ -51,8 +51,9 @@ var stairs = []floor{
 	{"tools above tools", pure, "internal/wire/trim"},
 	{"conditions", free, "internal/condition"}, // a tool but for the language's library
 	{"dialects", pure, "internal/wire/anthropic internal/wire/openai"},
+	{"parts of the lab", free, "lab/procfs"},
 	{"lab", free, "lab/chaos lab/fake lab/load"},
-	{"parts of the bench", free, "lab/bench/mock lab/bench/procfs"},
+	{"parts of the bench", free, "lab/bench/mock"},
 	{"bench", free, "lab/bench/compare"},
 	{"endurance", free, "lab/soak/trial lab/h2spec/bare"},
 	{partsOfRooms, free, ""},
@@ -82,7 +83,7 @@ var guests = map[string]string{
 	"lab/fake":                  "internal/upstream internal/app internal/cli lab/experiment",
 	"lab/load":                  "internal/cli lab/experiment lab/bench/compare lab/soak/trial",
 	"lab/bench/mock":            "lab/bench/compare",
-	"lab/bench/procfs":          "lab/bench/compare",
+	"lab/procfs":                "lab/bench/compare lab/load lab/soak/trial",
 	"lab/bench/compare":         "lab/bench",
 	"lab/soak/trial":            "lab/soak",
 	"lab/h2spec/bare":           "lab/h2spec",
@@ -92,6 +93,7 @@ var guests = map[string]string{
 	"internal/app":              "internal/cli",
 	"internal/cli":              "cmd/headgate",
 	"internal/config/reference": "",
+	"internal/quota/limittest":  "",
 }
 
 // place is where a package stands; ok is false where it has no floor.

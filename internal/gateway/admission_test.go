@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"fmt"
-	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,8 +12,8 @@ import (
 	"github.com/headgate-ai/headgate/internal/authn"
 	"github.com/headgate-ai/headgate/internal/gateway"
 	"github.com/headgate-ai/headgate/internal/llm"
-	"github.com/headgate-ai/headgate/internal/meter"
 	"github.com/headgate-ai/headgate/internal/quota"
+	"github.com/headgate-ai/headgate/internal/quota/limittest"
 	"github.com/headgate-ai/headgate/internal/setting"
 )
 
@@ -22,15 +21,6 @@ const (
 	jwtSecret = "a-secret-of-more-than-thirty-two-bytes"
 	issuer    = "https://issuer.example"
 )
-
-func per(t testing.TB, text string) setting.Rate {
-	t.Helper()
-	var r setting.Rate
-	if err := r.UnmarshalText([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
 
 // limited puts five rules and a budget on a gateway, and lets tokens in.
 func limited(t testing.TB, g *gateway.Gateway) {
@@ -40,24 +30,23 @@ func limited(t testing.TB, g *gateway.Gateway) {
 	keys := &authn.Config{JWT: []authn.JWTConfig{{Issuer: issuer, Audience: "headgate", Secret: setting.NewSecret("literal:" + jwtSecret)}}}
 	keys.Validate(&p)
 	s.Authn, _ = keys.Compile(&p)
-	wide := quota.RateConfig{Rate: per(t, "1000000000/s")}
+	wide := quota.RateConfig{Rate: limittest.Rate(t, "1000000000/s")}
 	c := &quota.Config{
 		Rules: []quota.RuleConfig{
 			{Name: "model-tokens", When: `request.path == "/v1/chat/completions" && request.model == "chat"`, Per: []string{"tenant"}, Tokens: quota.TokensConfig{RateConfig: wide}},
 			{Name: "key-requests", Per: []string{"key"}, Requests: quota.RateConfig{Rate: wide.Rate, Algorithm: "window"}},
 			{Name: "key-concurrency", Per: []string{"key"}, Concurrent: 1000},
 			{Name: "user-output", When: `principal.tenant in ["acme", "other"]`, Per: []string{"user"}, OutputTokens: wide},
-			{Name: "trial", Per: []string{"ip"}, Requests: quota.RateConfig{Rate: per(t, "1/h")}, Shadow: true},
+			{Name: "trial", Per: []string{"ip"}, Requests: quota.RateConfig{Rate: limittest.Rate(t, "1/h")}, Shadow: true},
 		},
 		Budgets: []quota.BudgetConfig{{Name: "month", When: `principal.tenant == "acme"`, Per: []string{"tenant"}, Limit: quota.AmountConfig{USD: 1e9 * llm.USD}, Period: "month"}},
 	}
 	c.Validate("quota", &p)
 	s.Quota = g.Quota.Compile(c, &p)
-	one, err := meter.ParseRate("2.5")
-	if err != nil || len(p) > 0 {
-		t.Fatal(err, p)
+	if len(p) > 0 {
+		t.Fatal(p)
 	}
-	s.Prices = meter.Config{{Model: "*", RatesConfig: meter.RatesConfig{Input: one, Output: one}}}.Compile()
+	s.Prices = limittest.Prices(t, "2.5")
 	g.Adopt(&s)
 }
 
@@ -90,26 +79,12 @@ func TestAdmissionAllocates(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	// The least of three: a collection in between empties the pools.
-	bytes := func(e *exchange) int64 {
-		e.serve()
-		least := int64(math.MaxInt64)
-		for range 3 {
-			r := testing.Benchmark(func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					e.serve()
-				}
-			})
-			least = min(least, r.AllocedBytesPerOp())
-		}
-		return least
-	}
-	plain := bytes(newExchange(build(t, provider(t, unary())), askUnary))
-	with := bytes(newLimited(t))
-	t.Logf("%d bytes more, on top of %d", with-plain, plain)
-	if with-plain > 1<<10 {
-		t.Errorf("%d bytes more a request, the budget is 1024", with-plain)
+	objects, bytes := perRequest(newExchange(build(t, provider(t, unary())), askUnary))
+	withObjects, withBytes := perRequest(newLimited(t))
+	moreObjects, more := int64(withObjects-objects), int64(withBytes-bytes)
+	t.Logf("%d objects and %d bytes more, on top of %d and %d", moreObjects, more, objects, bytes)
+	if moreObjects > 4 || more > 1<<10 {
+		t.Errorf("%d objects and %d bytes more a request, the budget is 4 and 1024", moreObjects, more)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/headgate-ai/headgate/internal/wire/jsonspan"
 )
 
 // line builds one log line in a buffer that the sink lends out. In JSON it
@@ -174,7 +176,7 @@ func appendJSON(dst []byte, s string) []byte {
 		}
 		if c < utf8.RuneSelf {
 			dst = append(dst, s[start:i]...)
-			dst = appendEscape(dst, c)
+			dst = jsonspan.AppendEscape(dst, c)
 			i++
 			start = i
 			continue
@@ -198,24 +200,6 @@ var plain = func() (t [256]bool) {
 	}
 	return t
 }()
-
-func appendEscape(dst []byte, c byte) []byte {
-	switch c {
-	case '"', '\\':
-		return append(dst, '\\', c)
-	case '\n':
-		return append(dst, '\\', 'n')
-	case '\r':
-		return append(dst, '\\', 'r')
-	case '\t':
-		return append(dst, '\\', 't')
-	case '\b':
-		return append(dst, '\\', 'b')
-	case '\f':
-		return append(dst, '\\', 'f')
-	}
-	return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
-}
 
 // appendQuoted appends s for the text format: bare where that is unambiguous.
 func appendQuoted(dst []byte, s string) []byte {

@@ -14,17 +14,12 @@ import (
 	"github.com/headgate-ai/headgate/internal/fault"
 	"github.com/headgate-ai/headgate/internal/llm"
 	"github.com/headgate-ai/headgate/internal/meter"
+	"github.com/headgate-ai/headgate/internal/quota/limittest"
 	"github.com/headgate-ai/headgate/internal/setting"
 )
 
-func rate(t testing.TB, text string) setting.Rate {
-	t.Helper()
-	var r setting.Rate
-	if err := r.UnmarshalText([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
+// rate is short for what many tests write.
+var rate = limittest.Rate
 
 func compile(t testing.TB, r *Room, c Config) *Plan {
 	t.Helper()
@@ -47,16 +42,7 @@ func by(key string) *Subject {
 // dollar is a price of one dollar a million tokens, in and out.
 func dollar(t testing.TB) *meter.Price {
 	t.Helper()
-	one, err := meter.ParseRate("1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := meter.Config{{Model: "*", RatesConfig: meter.RatesConfig{Input: one, Output: one}}}
-	p, ok := c.Compile().Price("gpt-4", "openai", time.Now())
-	if !ok {
-		t.Fatal("no price")
-	}
-	return p
+	return limittest.Price(t, "1")
 }
 
 func refused(t testing.TB, err error, kind fault.Kind) *fault.Error {

@@ -37,16 +37,9 @@ func Order(p *Plan, model string, draw uint64) (Choice, error) {
 			return m.choose(model, draw), nil
 		}
 	}
-	e := fault.New(fault.ModelNotFound, "route.Order", "The model %q does not exist here, or the key may not use it; GET /v1/models lists those it may.", shorten(model))
+	e := fault.New(fault.ModelNotFound, "route.Order", "The model %q does not exist here, or the key may not use it; GET /v1/models lists those it may.", fault.Legible(model))
 	e.Param = "model"
 	return Choice{}, e
-}
-
-func shorten(s string) string {
-	if len(s) > 128 {
-		s = strings.ToValidUTF8(s[:128], "") + "…"
-	}
-	return s
 }
 
 type model struct {

@@ -1,14 +1,11 @@
 package load
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/headgate-ai/headgate/lab/procfs"
 )
 
 // Process is what a watched process and its children used.
@@ -37,7 +34,7 @@ func watchProcess(pid int) (*processWatch, error) {
 	if pid == 0 {
 		return w, nil
 	}
-	cpu, rss, err := usage(pid)
+	cpu, rss, err := procfs.CPUAndResident(pid)
 	if err != nil {
 		return nil, fmt.Errorf("pid: cannot measure process %d: %w", pid, err)
 	}
@@ -54,7 +51,7 @@ func (w *processWatch) run(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		// A process that has ended keeps its last figures.
-		if cpu, rss, err := usage(w.pid); err == nil {
+		if cpu, rss, err := procfs.CPUAndResident(w.pid); err == nil {
 			w.cpu, w.peak = cpu-w.before, max(w.peak, rss)
 		}
 		select {
@@ -63,79 +60,4 @@ func (w *processWatch) run(ctx context.Context) {
 		case <-tick.C:
 		}
 	}
-}
-
-// clockTick is the unit of times in /proc/PID/stat: USER_HZ, which is 100 on
-// every Linux that Go runs on.
-const clockTick = 10 * time.Millisecond
-
-// usage sums CPU time and resident memory of a process and its descendants.
-// Each counts its own time and that of children it has waited for, so that a
-// child's time is counted once, whether it still runs or not.
-func usage(pid int) (cpu time.Duration, rss int64, err error) {
-	all, err := descendants(pid)
-	if err != nil {
-		return 0, 0, err
-	}
-	for _, p := range all {
-		for _, ticks := range p.ticks {
-			cpu += time.Duration(ticks) * clockTick
-		}
-		rss += p.pages * int64(os.Getpagesize())
-	}
-	return cpu, rss, nil
-}
-
-// procStat is what is needed of /proc/PID/stat.
-type procStat struct {
-	pid, parent int
-	ticks       [4]int64 // user and system, then those of children waited for
-	pages       int64
-}
-
-// descendants are a process and all below it.
-func descendants(pid int) ([]procStat, error) {
-	root, err := readStat(pid)
-	if err != nil {
-		return nil, err
-	}
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil, err
-	}
-	children := map[int][]procStat{}
-	for _, e := range entries {
-		id, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		if p, err := readStat(id); err == nil { // else it has just ended
-			children[p.parent] = append(children[p.parent], p)
-		}
-	}
-	all := []procStat{root}
-	for i := 0; i < len(all); i++ {
-		all = append(all, children[all[i].pid]...)
-	}
-	return all, nil
-}
-
-// readStat reads /proc/PID/stat. Its second field, the command, may hold
-// anything, so counting begins behind its closing parenthesis.
-func readStat(pid int) (p procStat, err error) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return p, err
-	}
-	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	const parent, user, resident = 1, 11, 21
-	if len(f) <= resident {
-		return p, errors.New("/proc/PID/stat is not what it is on Linux")
-	}
-	number := func(i int) int64 { n, _ := strconv.ParseInt(f[i], 10, 64); return n }
-	p.pid, p.parent, p.pages = pid, int(number(parent)), number(resident)
-	for i := range p.ticks {
-		p.ticks[i] = number(user + i)
-	}
-	return p, nil
 }

@@ -1,6 +1,6 @@
-// Package keyfile keeps the records of minted keys in one JSON file, for
-// gateways of one process. It holds hashes and no keys. app uses it as an
-// authn.KeyStore.
+// Package keyfile keeps the records of minted keys in one JSON file, which a
+// gateway and commands beside it may share. It holds hashes and no keys. app
+// uses it as an authn.KeyStore.
 package keyfile
 
 import (
@@ -17,10 +17,14 @@ import (
 	"github.com/headgate-ai/headgate/internal/authn"
 )
 
-// Store is a file of records. Only one process may write to it.
+// Store is a file of records. A reader sees the file as it was before a change
+// or after it, in whatever process. A change reads, alters and writes the whole
+// file, so that of two at the same time one would be lost: within a process the
+// Store sees to that, and among processes its user must, as app's KeyRing does
+// with a lock.
 type Store struct {
 	path string
-	mu   sync.Mutex // a change reads, alters and writes the whole file
+	mu   sync.Mutex // held for a change
 }
 
 var _ authn.KeyStore = (*Store)(nil)

@@ -17,7 +17,7 @@ import (
 
 func mint(t *testing.T, name string) authn.KeyRecord {
 	t.Helper()
-	_, rec := authn.Mint(authn.KeyRecord{Name: name, Tenant: "acme", Scopes: []string{}, Roles: []string{"user"}}, time.Unix(1_800_000_000, 0).UTC())
+	_, rec := authn.Mint(authn.KeyHolder{Name: name, Tenant: "acme", Scopes: []string{}, Roles: []string{"user"}}, time.Unix(1_800_000_000, 0).UTC())
 	return rec
 }
 
@@ -68,7 +68,7 @@ func TestHistory(t *testing.T) {
 
 func TestNoSecretInFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.json")
-	key, rec := authn.Mint(authn.KeyRecord{Name: "k"}, time.Now())
+	key, rec := authn.Mint(authn.KeyHolder{Name: "k"}, time.Now())
 	if err := New(path).Put(rec); err != nil {
 		t.Fatal(err)
 	}

@@ -2,8 +2,30 @@ package fixed
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
+
+	"github.com/headgate-ai/headgate/internal/quota/limittest"
 )
+
+func limitOf(l Limit, s State) limittest.Limit {
+	return limittest.Limit{
+		Most:      l.Max,
+		Available: func(now int64) int64 { return l.Available(s, now) },
+		Wait:      func(n, now int64) int64 { return l.Wait(s, n, now) },
+		Reset:     func(now int64) int64 { return l.Reset(s, now) },
+		Take:      func(n, now int64) { s = l.Take(s, n, now) },
+		Give:      func(n, taken, now int64) { s = l.Give(s, n, taken, now) },
+		Copy:      func() limittest.Limit { return limitOf(l, s) },
+	}
+}
+
+func TestContract(t *testing.T) {
+	limittest.Run(t, func(r *rand.Rand) (limittest.Limit, int64) {
+		l := Limit{Max: 1 + r.Int64N(1<<r.IntN(20)), Length: []int64{1, 63, 1e6, 60e9, 86400e9}[r.IntN(5)]}
+		return limitOf(l, State{}), 1 + l.Length/(1+r.Int64N(80))
+	})
+}
 
 func TestWindow(t *testing.T) {
 	l := Limit{Max: 3, Length: 60e9}

@@ -8,6 +8,7 @@ import (
 	"github.com/headgate-ai/headgate/internal/llm"
 	"github.com/headgate-ai/headgate/internal/meter"
 	"github.com/headgate-ai/headgate/internal/quota"
+	"github.com/headgate-ai/headgate/internal/quota/limittest"
 	"github.com/headgate-ai/headgate/internal/setting"
 )
 
@@ -72,32 +73,17 @@ func (g *gateway) reserve(s *quota.Subject, d quota.Demand) (*quota.Hold, error)
 	return g.room.Reserve(&g.plan, s, d, time.Now())
 }
 
-func rate(t testing.TB, text string) setting.Rate {
-	t.Helper()
-	var r setting.Rate
-	if err := r.UnmarshalText([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
+// rate is short for what many tests write.
+var rate = limittest.Rate
 
 func requests(t testing.TB, text string, burst int64, algorithm string) quota.Config {
 	return quota.Config{Rules: []quota.RuleConfig{{Name: "r", Per: []string{"tenant"}, Requests: quota.RateConfig{Rate: rate(t, text), Burst: burst, Algorithm: algorithm}}}}
 }
 
-// dollar is a price of one dollar a million tokens.
+// dollar is a price of one dollar a million tokens, in and out.
 func dollar(t testing.TB) *meter.Price {
 	t.Helper()
-	one, err := meter.ParseRate("1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := meter.Config{{Model: "*", RatesConfig: meter.RatesConfig{Input: one, Output: one}}}
-	p, ok := c.Compile().Price("gpt-4", "openai", time.Now())
-	if !ok {
-		t.Fatal("no price")
-	}
-	return p
+	return limittest.Price(t, "1")
 }
 
 // flood asks both gateways from several goroutines until a time is over, and

@@ -80,16 +80,16 @@ func readError(body []byte) (r wire.Refused) {
 		v := m.Value()
 		switch string(m.Key()) {
 		case "type":
-			proper = text(body, v) == "error"
+			proper = jsonspan.Text(body, v) == "error"
 		case "error":
 			r.Found = v.Kind == jsonspan.KindObject || v.Kind == jsonspan.KindString
-			r.Message = text(body, v)
+			r.Message = jsonspan.Text(body, v)
 			if v.Kind == jsonspan.KindObject {
 				r.Message, r.Type = member(body, v, "message"), member(body, v, "type")
 			}
 		case "message", "detail":
 			if r.Message == "" {
-				r.Message = text(body, v)
+				r.Message = jsonspan.Text(body, v)
 			}
 		}
 	}
@@ -105,16 +105,8 @@ func readError(body []byte) (r wire.Refused) {
 func member(raw []byte, v jsonspan.Value, name string) string {
 	for m := jsonspan.In(raw, v); m.Next(); {
 		if string(m.Key()) == name {
-			return text(raw, m.Value())
+			return jsonspan.Text(raw, m.Value())
 		}
 	}
 	return ""
-}
-
-func text(raw []byte, v jsonspan.Value) string {
-	if v.Kind != jsonspan.KindString {
-		return ""
-	}
-	b, _ := jsonspan.Unquote(nil, raw, v)
-	return string(b)
 }

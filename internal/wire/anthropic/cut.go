@@ -27,7 +27,7 @@ func (c *cutter) Event(_, data []byte) {
 	for m := jsonspan.Object(data, jsonspan.DefaultDepth); m.Next(); {
 		switch string(m.Key()) {
 		case "type":
-			kind = text(data, m.Value())
+			kind = jsonspan.Text(data, m.Value())
 		case "index":
 			index, _ = jsonspan.Int(data, m.Value())
 		}

@@ -94,7 +94,7 @@ func word(data []byte, v jsonspan.Value) []byte {
 	if raw := v.Of(data); v.Kind == jsonspan.KindString && bytes.IndexByte(raw, '\\') < 0 {
 		return raw[1 : len(raw)-1]
 	}
-	return []byte(text(data, v))
+	return []byte(jsonspan.Text(data, v))
 }
 
 func (t *tap) delta(data []byte, v jsonspan.Value) (s wire.Signal) {
@@ -154,7 +154,7 @@ func (Dialect) Answer(op llm.Operation, body []byte) (a wire.Answer) {
 		case "usage":
 			u.read(body, v)
 		case "stop_reason":
-			a.FinishReason = text(body, v)
+			a.FinishReason = jsonspan.Text(body, v)
 		case "error":
 			isError = v.Kind == jsonspan.KindObject
 		}

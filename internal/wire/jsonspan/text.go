@@ -30,6 +30,13 @@ func Unquote(dst, raw []byte, v Value) ([]byte, bool) {
 	}
 }
 
+// Text is the decoded string v of raw, "" where v is not a whole valid string.
+// See Unquote.
+func Text(raw []byte, v Value) string {
+	b, _ := Unquote(nil, raw, v)
+	return string(b)
+}
+
 // StringLen is the length in bytes of what Unquote would append, 0 if v is not
 // a whole valid string in raw.
 func StringLen(raw []byte, v Value) int {
@@ -134,7 +141,7 @@ func AppendQuote(dst []byte, s string) []byte {
 			continue
 		}
 		if c < 0x20 || c == '"' || c == '\\' {
-			dst = appendEscape(append(dst, s[done:i]...), c)
+			dst = AppendEscape(append(dst, s[done:i]...), c)
 			done = i + 1
 		}
 		i++
@@ -142,7 +149,9 @@ func AppendQuote(dst []byte, s string) []byte {
 	return append(append(dst, s[done:]...), '"')
 }
 
-func appendEscape(dst []byte, c byte) []byte {
+// AppendEscape appends the escape of one character below U+0080 that cannot stand
+// in a JSON string as it is: the shortest that RFC 8259 section 7 knows.
+func AppendEscape(dst []byte, c byte) []byte {
 	const digits = "0123456789abcdef"
 	switch c {
 	case '"', '\\':

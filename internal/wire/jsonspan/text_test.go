@@ -21,13 +21,13 @@ func TestUnquote(t *testing.T) {
 	} {
 		raw, v := textValue(text, KindString)
 		got, ok := Unquote([]byte(">"), raw, v)
-		if !ok || string(got) != ">"+want || StringLen(raw, v) != len(want) {
-			t.Errorf("%s: %q %v, length %d", text, got, ok, StringLen(raw, v))
+		if !ok || string(got) != ">"+want || StringLen(raw, v) != len(want) || Text(raw, v) != want {
+			t.Errorf("%s: %q %v, length %d, text %q", text, got, ok, StringLen(raw, v), Text(raw, v))
 		}
 	}
 	for _, text := range []string{``, `"`, `"a`, `a"`, `"\"`, `"a"b"`, "\"\n\"", `"\q"`, `"\u12"`, `"a" `} {
 		raw, v := textValue(text, KindString)
-		if got, ok := Unquote([]byte(">"), raw, v); ok || string(got) != ">" || StringLen(raw, v) != 0 {
+		if got, ok := Unquote([]byte(">"), raw, v); ok || string(got) != ">" || StringLen(raw, v) != 0 || Text(raw, v) != "" {
 			t.Errorf("%s: %q", text, got)
 		}
 	}

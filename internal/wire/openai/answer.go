@@ -29,7 +29,7 @@ func (Dialect) Answer(op llm.Operation, body []byte) (a wire.Answer) {
 			a.FinishReason = finishReason(body, v)
 		case "status":
 			if op == llm.Responses {
-				a.FinishReason = text(body, v)
+				a.FinishReason = jsonspan.Text(body, v)
 			}
 		case "error":
 			isError = v.Kind == jsonspan.KindObject || v.Kind == jsonspan.KindString
@@ -54,7 +54,7 @@ func finishReason(body []byte, v jsonspan.Value) string {
 	}
 	for m := jsonspan.In(body, e.Value()); m.Next(); {
 		if string(m.Key()) == "finish_reason" {
-			return text(body, m.Value())
+			return jsonspan.Text(body, m.Value())
 		}
 	}
 	return ""

@@ -39,7 +39,7 @@ func (c *responsesCutter) Event(_, data []byte) {
 		v := m.Value()
 		switch string(m.Key()) {
 		case "type":
-			e.kind = text(data, v)
+			e.kind = jsonspan.Text(data, v)
 		case "sequence_number":
 			if n, ok := jsonspan.Int(data, v); ok {
 				c.seq = n + 1
@@ -105,7 +105,7 @@ func (c *responsesCutter) End(dst []byte, u llm.Usage, _ bool) []byte {
 func (c *responsesCutter) endPart(dst []byte) []byte {
 	quoted := `"` + string(c.text) + `"`
 	member, event := "text", "response.output_text.done"
-	if kind := memberOf(c.part, "type"); text(c.part, kind) == "refusal" {
+	if kind := memberOf(c.part, "type"); jsonspan.Text(c.part, kind) == "refusal" {
 		member, event = "refusal", "response.refusal.done"
 	}
 	c.part = replace(nil, c.part, member, quoted)
@@ -123,7 +123,7 @@ func (c *responsesCutter) endPart(dst []byte) []byte {
 
 func (c *responsesCutter) endItem(dst []byte) []byte {
 	whole := c.item
-	switch kind := memberOf(c.item, "type"); text(c.item, kind) {
+	switch kind := memberOf(c.item, "type"); jsonspan.Text(c.item, kind) {
 	case "message":
 		whole = replace(nil, whole, "content", string(list(c.parts)), "status", `"incomplete"`)
 	case "function_call":

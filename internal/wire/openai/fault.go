@@ -99,11 +99,11 @@ func readError(body []byte) wire.Refused {
 				readErrorObject(body, v, &r)
 			case jsonspan.KindString:
 				r.Found = true
-				r.Message = text(body, v)
+				r.Message = jsonspan.Text(body, v)
 			}
 		case "message", "detail":
 			if r.Message == "" && v.Kind == jsonspan.KindString {
-				r.Message = text(body, v)
+				r.Message = jsonspan.Text(body, v)
 			}
 		}
 	}
@@ -118,23 +118,15 @@ func readErrorObject(body []byte, v jsonspan.Value, r *wire.Refused) {
 		v := m.Value()
 		switch string(m.Key()) {
 		case "message":
-			r.Message = text(body, v)
+			r.Message = jsonspan.Text(body, v)
 		case "type":
-			r.Type = text(body, v)
+			r.Type = jsonspan.Text(body, v)
 		case "code":
 			if n, ok := jsonspan.Int(body, v); ok && v.Kind == jsonspan.KindNumber {
 				r.Status = int(n)
 			} else {
-				r.Code = text(body, v)
+				r.Code = jsonspan.Text(body, v)
 			}
 		}
 	}
-}
-
-func text(raw []byte, v jsonspan.Value) string {
-	if v.Kind != jsonspan.KindString {
-		return ""
-	}
-	b, _ := jsonspan.Unquote(nil, raw, v)
-	return string(b)
 }

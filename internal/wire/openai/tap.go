@@ -70,7 +70,7 @@ func (t *chatTap) choices(data []byte, v jsonspan.Value) (n int, s wire.Signal) 
 				s |= t.produced(data, v)
 			case "finish_reason":
 				if v.Kind == jsonspan.KindString {
-					t.finish, finished = text(data, v), true
+					t.finish, finished = jsonspan.Text(data, v), true
 				}
 			case "index":
 				index, _ = jsonspan.Int(data, v)
@@ -200,7 +200,7 @@ func word(data []byte, v jsonspan.Value) []byte {
 	if raw := v.Of(data); v.Kind == jsonspan.KindString && bytes.IndexByte(raw, '\\') < 0 {
 		return raw[1 : len(raw)-1]
 	}
-	return []byte(text(data, v))
+	return []byte(jsonspan.Text(data, v))
 }
 
 func (t *responsesTap) response(data []byte, v jsonspan.Value) {

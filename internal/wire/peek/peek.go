@@ -84,7 +84,8 @@ func (r *reader) member(key []byte, v jsonspan.Value, count int) error {
 	if first, full := r.seen.add(key); full {
 		return fault.New(fault.Malformed, op, "The request body has more than %d fields at its top level.", maxKeys)
 	} else if !first {
-		return wrong(printable(key), "The field %q occurs twice; parsers disagree on which counts, so send it once.", printable(key))
+		name := fault.Legible(string(key))
+		return wrong(name, "The field %q occurs twice; parsers disagree on which counts, so send it once.", name)
 	}
 	switch string(key) {
 	case "": // a field that the dialect has not got has no name either
@@ -182,12 +183,4 @@ func (r *reader) choices(v jsonspan.Value) error {
 		r.env.Choices = n
 	}
 	return nil
-}
-
-// printable is a key fit for an error message.
-func printable(key []byte) string {
-	if len(key) > 64 {
-		key = key[:64]
-	}
-	return string(key)
 }

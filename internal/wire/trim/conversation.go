@@ -139,10 +139,7 @@ func (c *conversation) resultOf(id string) {
 	c.messages[here].odd = true
 }
 
-func (c *conversation) str(v jsonspan.Value) string {
-	b, _ := jsonspan.Unquote(nil, c.raw, v)
-	return string(b)
-}
+func (c *conversation) str(v jsonspan.Value) string { return jsonspan.Text(c.raw, v) }
 
 // group makes turns of the messages. A user message in between a call and its
 // result begins none, so that they go together.

@@ -27,7 +27,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headgate-ai/headgate/lab/bench/procfs"
+	"github.com/headgate-ai/headgate/lab/procfs"
 )
 
 // options are what a person chooses.
@@ -62,8 +62,9 @@ type report struct {
 	Streams int      `json:"streams"`
 	Notes   []string `json:"notes"`
 	Results rounds   `json:"results"`
-	// Figures are the promises' values, worked out from the results.
-	Figures map[string]spread `json:"figures"`
+	// Figures are the promises' values, worked out from the results, of each
+	// target that is judged.
+	Figures map[string]map[string]spread `json:"figures"`
 
 	quiet     float64
 	scenarios []scenario
@@ -220,7 +221,7 @@ func (b *bench) machine(ctx context.Context) []string {
 // writeText writes the tables for a terminal.
 func (r *report) writeText(w io.Writer) (missing int, err error) {
 	g, missing := r.promises()
-	text := "\n" + g.text() + "\n" + r.savings().text()
+	text := "\n" + g.text() + "\n" + r.added().text() + "\n" + r.savings().text()
 	for _, d := range r.details() {
 		text += "\n" + d.text()
 	}
@@ -232,9 +233,12 @@ func (r *report) writeText(w io.Writer) (missing int, err error) {
 }
 
 func (r *report) writeJSON(path string) error {
-	r.Figures = map[string]spread{}
-	for _, f := range figures(r.Streams) {
-		r.Figures[f.name] = r.Results.over(f.scenarios, headgate, f.value)
+	r.Figures = map[string]map[string]spread{}
+	for _, name := range judged {
+		r.Figures[name] = map[string]spread{}
+		for _, f := range figures(r.Streams) {
+			r.Figures[name][f.name] = r.of(f, name)
+		}
 	}
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// trio is one round's runs of a scenario: of the target in question, of the
-// bare proxy, and without anything in between. Ratios are taken within it, so
-// that what changes on the machine from round to round falls out. Any may be
-// nil.
-type trio struct{ target, base, direct *Result }
+// round is one round's runs of a scenario: of the target in question, of the
+// bare proxy, without anything in between, and of the gateway as it is by
+// default. Ratios and differences are taken within it, so that what changes on
+// the machine from round to round falls out. Any but the target may be nil.
+type round struct{ target, base, direct, plain *Result }
 
 // figure is a row of the table: what is promised, and how it is worked out.
 type figure struct {
@@ -21,7 +21,9 @@ type figure struct {
 	// more is that higher is better; worst is that every round must do, not the
 	// median.
 	more, worst bool
-	value       func(trio) float64
+	// only is the one target that a figure is about; "" is every one.
+	only  string
+	value func(round) float64
 	// absolute is the figure behind a ratio.
 	absolute     func(*Result) float64
 	absoluteUnit string
@@ -33,8 +35,8 @@ const (
 )
 
 // toBase is a ratio to the bare proxy.
-func toBase(of func(*Result) float64) func(trio) float64 {
-	return func(t trio) float64 {
+func toBase(of func(*Result) float64) func(round) float64 {
+	return func(t round) float64 {
 		if t.base == nil {
 			return math.NaN()
 		}
@@ -53,7 +55,7 @@ func readiness(r *Result) float64  { return r.Ready }
 // addedP50 is a ratio of differences: what the target adds to the way without
 // it, to what the bare proxy adds. A target that seems to add less than nothing
 // says that the machine was busier without it, and nothing about the target.
-func addedP50(t trio) float64 {
+func addedP50(t round) float64 {
 	if t.base == nil || t.direct == nil || t.target.P50 <= t.direct.P50 {
 		return math.NaN()
 	}
@@ -62,18 +64,29 @@ func addedP50(t trio) float64 {
 
 // addedChunk is by how much the 99th percentile of a token's delay is higher
 // than it is without anything in between, in milliseconds.
-func addedChunk(t trio) float64 {
+func addedChunk(t round) float64 {
 	if t.direct == nil {
 		return math.NaN()
 	}
 	return max(0, t.target.TokenP99-t.direct.TokenP99) / 1e3
 }
 
-func plain(of func(*Result) float64) func(trio) float64 {
-	return func(t trio) float64 { return of(t.target) }
+func plain(of func(*Result) float64) func(round) float64 {
+	return func(t round) float64 { return of(t.target) }
 }
 
-// figures are what issue 3 promises.
+// toPlain is by how much a figure is higher than that of the gateway as it is by
+// default. Noise can make it less than nothing.
+func toPlain(of func(*Result) float64) func(round) float64 {
+	return func(t round) float64 {
+		if t.plain == nil {
+			return math.NaN()
+		}
+		return of(t.target) - of(t.plain)
+	}
+}
+
+// figures are what issue 3 promises, and what the one of admission does.
 func figures(streams int) []figure {
 	return []figure{
 		{name: "CPU per unary request (unary)", scenarios: []string{unary}, unit: " ×", must: .75, aim: .5, value: toBase(cpuRequest), absolute: cpuRequest, absoluteUnit: " µs"},
@@ -86,6 +99,7 @@ func figures(streams int) []figure {
 		{name: "truncated or lost streams", scenarios: []string{stream, hold}, worst: true, value: plain(failures), absolute: failures},
 		{name: "other errors", scenarios: []string{unary, big, closed}, worst: true, value: plain(failures), absolute: failures},
 		{name: fmt.Sprintf("idle RSS with %d keys", keyCount), scenarios: []string{idle}, unit: " MiB", must: 30, aim: 20, value: plain(resident), absolute: resident, absoluteUnit: " MiB"},
+		{name: "CPU that admission adds to a request (closed)", scenarios: []string{closed}, unit: " µs", must: 15, aim: 8, only: admission, value: toPlain(cpuRequest), absolute: cpuRequest, absoluteUnit: " µs in all"},
 		{name: "start to ready", scenarios: []string{idle}, unit: " ms", must: 500, aim: 200, value: plain(readiness), absolute: readiness, absoluteUnit: " ms"},
 	}
 }
@@ -150,13 +164,13 @@ func (rs rounds) count() (n int) {
 
 // over is a figure of each round for a target, those of several scenarios
 // added up.
-func (rs rounds) over(scenarios []string, target string, value func(trio) float64) spread {
+func (rs rounds) over(scenarios []string, target string, value func(round) float64) spread {
 	var values []float64
-	for round := 1; round <= rs.count(); round++ {
+	for n := 1; n <= rs.count(); n++ {
 		sum, known := 0.0, false
 		for _, s := range scenarios {
-			if r := rs.find(round, s, target); r != nil {
-				sum, known = sum+value(trio{r, rs.find(round, s, baseline), rs.find(round, s, direct)}), true
+			if r := rs.find(n, s, target); r != nil {
+				sum, known = sum+value(round{r, rs.find(n, s, baseline), rs.find(n, s, direct), rs.find(n, s, headgate)}), true
 			}
 		}
 		if known {

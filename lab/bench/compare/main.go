@@ -63,7 +63,7 @@ func compareRole(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	f.BoolVar(&b.short, "short", false, "a trial of two or three minutes: short runs, none repeated, fewer streams")
 	f.IntVar(&b.streams, "streams", 5000, "streams of the scenario hold; in the short form 500 unless given")
 	f.StringVar(&b.options.scenarios, "scenarios", "", "some of: idle,unary,big,closed,stream,hold")
-	f.StringVar(&b.options.targets, "targets", "", "some of: direct,stdproxy,headgate,own client,net/http")
+	f.StringVar(&b.options.targets, "targets", "", "some of: direct,stdproxy,headgate,admission,own client,net/http")
 	f.Float64Var(&b.quiet, "quiet", .3, "cores that others may take; noisier runs are repeated")
 	f.IntVar(&b.tries, "tries", 3, "most runs where others take too much; the quietest counts")
 	f.DurationVar(&b.wait, "wait", 15*time.Second, "longest wait for a quiet machine before each run")

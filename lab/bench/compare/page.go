@@ -10,7 +10,7 @@ import (
 func (r *report) page() string {
 	var b strings.Builder
 	b.WriteString("# Performance\n\nWritten by `make bench`; do not edit. Everything is switched on: key authentication with 1,000 keys, usage\n" +
-		"accounting, metrics, the journal, and the access log in a file.\n\n")
+		"accounting, metrics, the journal, and the access log in a file. What is called `admission` has more on, as said below.\n\n")
 	rounds := fmt.Sprintf("%d rounds", r.Rounds)
 	if r.Rounds == 1 {
 		rounds = "1 round"
@@ -29,8 +29,12 @@ func (r *report) page() string {
 		fmt.Fprintf(&b, "**%d of these are missed.**\n\n", missing)
 	}
 	b.WriteString("- **headgate**: as it is by default: our own server loop for inference calls, and our own HTTP/1.1 client.\n" +
+		"- **admission**: the same with five rules, a budget of dollars, prices and a ledger in SQLite, for callers with a signed token\n" +
+		"  (HS256) that the gateway has verified before. No limit is ever reached; a refusal would be an error.\n" +
 		"- **own client**: `fast_path: off`: Go's server, our own client.\n" +
 		"- **net/http**: `fast_path: off` and `transport: std`: Go's server and Go's client.\n\n")
+	fmt.Fprintf(&b, "## What admission adds\n\nThe figures of `admission` less those of `headgate` in the same round. The promise is about closed, where a run makes\n"+
+		"tens of thousands of requests; in the others two runs of the same gateway differ by more than what is promised.\n\n%s\n", r.added().markdown())
 	fmt.Fprintf(&b, "## What our own halves save\n\nPart of the processor's time, in percent of what it is without the half. A half is on by default only if it saves\n"+
 		"what the table says it needs.\n\n%s\n## All figures\n\n", r.savings().markdown())
 	for _, d := range r.details() {
@@ -55,6 +59,8 @@ order is reversed. Load, target and mock share one machine, over loopback, witho
 | closed | 64 connections that send as fast as they get answers |
 | stream | 200 streams at a time, 50 tokens/s each, 100 tokens, one write a token |
 | hold | streams kept open at 1 token/s each |
+
+The target admission is not part of hold.
 
 - **CPU** is user and system time of the target's process tree (` + "`/proc/PID/stat`" + `) after a warm-up, divided by the requests
   that ended or the tokens that arrived in the same time.
@@ -83,6 +89,7 @@ func (r *report) honest() string {
 		"In closed the load and the mock share the processors with the target, so that the ratio of throughputs is smaller than that of CPU times.",
 		"CPU times have a resolution of 10 ms. The 99th percentiles are worth something only where other cores is near zero, and alike in all rows.",
 		"`stdproxy` reads a request's body before it sends it on. The usual proxy does not, and loses some answers (golang/go#40747).",
+		"The mock's model has no public vocabulary, so that `admission` estimates prompts. Of OpenAI's models they are encoded, which costs more.",
 	}, r.Notes...)
 	disturbed := 0
 	for _, res := range r.Results {

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/headgate-ai/headgate/lab/bench/procfs"
 	"github.com/headgate-ai/headgate/lab/load"
+	"github.com/headgate-ai/headgate/lab/procfs"
 )
 
 // Result is what one run of a scenario against a target has shown. Times are in
@@ -59,6 +59,7 @@ type one struct {
 	s            scenario
 	mock, target *process // target is nil where the load goes to the mock
 	res          *Result
+	credential   string
 	requests     func() int64
 
 	open    atomic.Int64 // most streams at once
@@ -75,7 +76,11 @@ func (b *bench) run(ctx context.Context, s scenario, t target) (*Result, error) 
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	o := &one{s: s, res: &Result{Scenario: s.name, Target: t.name, LoadAverage: procfs.LoadAverage()}}
+	credential, err := t.credential(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	o := &one{s: s, credential: credential, res: &Result{Scenario: s.name, Target: t.name, LoadAverage: procfs.LoadAverage()}}
 	if o.mock, err = startMock(ctx, s.mock); err != nil {
 		return nil, err
 	}
@@ -114,7 +119,7 @@ func (o *one) measure(ctx context.Context, address string) error {
 // hammer is the closed loop.
 func (o *one) hammer(ctx context.Context, address string) error {
 	text := o.s.mock.Text()
-	request := chatRequest(address, clientModel, keySecret(usedKey), o.s.prompt)
+	request := chatRequest(address, clientModel, o.credential, o.s.prompt)
 	if _, err := probe(ctx, address, request, text); err != nil {
 		return err
 	}
@@ -134,7 +139,7 @@ func (o *one) hammer(ctx context.Context, address string) error {
 // load is the open loop.
 func (o *one) load(ctx context.Context, address string) error {
 	c := load.Default()
-	c.URL, c.Model, c.Key = "http://"+address, clientModel, keySecret(usedKey)
+	c.URL, c.Model, c.Key = "http://"+address, clientModel, o.credential
 	c.PromptBytes, c.MaxTokens, c.Stream = o.s.prompt, 256, o.s.mock.Stream
 	c.Rate, c.InFlight, c.Requests = o.s.rate, 100_000, 10_000_000
 	c.Warmup, c.Duration = o.s.warm, o.s.warm+o.s.measure

@@ -61,7 +61,7 @@ func scenarios(short bool, streams int) []scenario {
 		{name: stream, title: "200 streams at a time, 50 tokens/s each, 100 tokens", mock: mock.Config{Stream: true, Tokens: 100, TokenBytes: 40, Gap: 20 * time.Millisecond},
 			prompt: 1 << 10, rate: 100, warm: 2500 * time.Millisecond, measure: s(5*second, 2*second)},
 		{name: hold, title: fmt.Sprintf("%d streams held open, 1 token/s each", streams), mock: mock.Config{Stream: true, Tokens: lives, TokenBytes: 40, Gap: second},
-			prompt: 1 << 10, rate: float64(streams) / ramp.Seconds(), streams: streams, warm: ramp + second, measure: held, without: []string{direct}},
+			prompt: 1 << 10, rate: float64(streams) / ramp.Seconds(), streams: streams, warm: ramp + second, measure: held, without: []string{direct, admission}},
 	}
 }
 

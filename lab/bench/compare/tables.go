@@ -46,24 +46,61 @@ func (g *grid) markdown() string {
 	return b.String()
 }
 
-// promises is the table of issue 3. missing counts the musts that headgate does
-// not meet.
+// judged are the targets that have to keep the promises.
+var judged = []string{headgate, admission}
+
+// promises is the table of what is promised. missing counts the musts that those
+// who are judged do not meet.
 func (r *report) promises() (g *grid, missing int) {
 	g = &grid{title: "Promises: ratios are to the bare reverse proxy of the same round; median (lowest–highest)", left: 1,
-		head: []string{"figure", "must", "aim", headgate, "meets", ownClient, standard, baseline}}
+		head: []string{"figure", "must", "aim", headgate, "meets", admission, "meets", ownClient, standard, baseline}}
 	for _, f := range figures(r.Streams) {
-		own := r.Results.over(f.scenarios, headgate, f.value)
-		base := r.Results.over(f.scenarios, baseline, plain(f.absolute))
-		verdict := f.verdict(own)
-		if !r.Results.ran(f.scenarios, headgate) {
-			verdict = ""
-		} else if verdict == missed || verdict == unknown {
-			missing++
+		row := []string{f.name, f.bound(f.must), f.bound(f.aim)}
+		for _, name := range judged {
+			own, verdict := r.judge(f, name)
+			row = append(row, own.text(f.unit), verdict)
+			if verdict == missed || verdict == unknown {
+				missing++
+			}
 		}
-		variant := func(name string) string { return r.Results.over(f.scenarios, name, f.value).text(f.unit) }
-		g.add(f.name, f.bound(f.must), f.bound(f.aim), own.text(f.unit), verdict, variant(ownClient), variant(standard), base.text(f.absoluteUnit))
+		for _, name := range []string{ownClient, standard} {
+			row = append(row, r.of(f, name).text(f.unit))
+		}
+		g.add(append(row, r.Results.over(f.scenarios, baseline, plain(f.absolute)).text(f.absoluteUnit))...)
 	}
 	return g, missing
+}
+
+// of is a figure of a target, nothing where the figure is about another one.
+func (r *report) of(f figure, target string) spread {
+	if f.only != "" && f.only != target {
+		return spread{}
+	}
+	return r.Results.over(f.scenarios, target, f.value)
+}
+
+// judge is how a target does; there is no verdict on what it was not to show.
+func (r *report) judge(f figure, target string) (own spread, verdict string) {
+	if own = r.of(f, target); f.only != "" && f.only != target || !r.Results.ran(f.scenarios, target) {
+		return own, ""
+	}
+	return own, f.verdict(own)
+}
+
+// added is what admission adds to what a gateway uses without it.
+func (r *report) added() *grid {
+	g := &grid{title: "What admission adds: admission less headgate of the same round", left: 1, head: []string{"scenario", "CPU", "median latency", "resident"}}
+	difference := func(scenario string, of func(*Result) float64, unit string) string {
+		return r.Results.over([]string{scenario}, admission, toPlain(of)).text(unit)
+	}
+	p50 := func(r *Result) float64 { return r.P50 }
+	for _, s := range []string{unary, big, closed} {
+		g.add(s, difference(s, cpuRequest, " µs a request"), difference(s, p50, " µs"), difference(s, resident, " MiB"))
+	}
+	token := func(r *Result) float64 { return r.TokenP50 }
+	g.add(stream, difference(stream, cpuToken, " µs a token"), difference(stream, token, " µs a token"), difference(stream, resident, " MiB"))
+	g.add(idle, "–", "–", difference(idle, resident, " MiB"))
+	return g
 }
 
 // bound is a promise in words.

@@ -25,6 +25,8 @@ type target struct {
 	// fastPath and transport are settings of a gateway; both are empty for what
 	// is not one.
 	fastPath, transport string
+	// admission switches on what admissionYAML says.
+	admission bool
 }
 
 func (t target) gateway() bool { return t.transport != "" }
@@ -34,6 +36,7 @@ const (
 	direct    = "direct"     // nothing in between
 	baseline  = "stdproxy"   // the bare reverse proxy
 	headgate  = "headgate"   // as it is by default
+	admission = "admission"  // the same, with rules, a budget, prices, a ledger and tokens
 	ownClient = "own client" // Go's server, our own client
 	standard  = "net/http"   // Go's server and Go's client
 )
@@ -42,9 +45,11 @@ const (
 var targets = []target{
 	{name: direct},
 	{name: baseline},
-	{headgate, "auto", "auto"},
-	{ownClient, "off", "auto"},
-	{standard, "off", "std"},
+	{name: headgate, fastPath: "auto", transport: "auto"},
+	// Beside the one that it is compared with: less changes between their runs.
+	{name: admission, fastPath: "auto", transport: "auto", admission: true},
+	{name: ownClient, fastPath: "off", transport: "auto"},
+	{name: standard, fastPath: "off", transport: "std"},
 }
 
 const (
@@ -56,8 +61,8 @@ const (
 func keySecret(n int) string { return fmt.Sprintf("sk-bench-%04d-%032x", n, n*7919) }
 
 // configuration switches on what a gateway in earnest has on: keys, usage,
-// metrics, the journal, and an access log in a file.
-func (t target) configuration(api, admin, upstream, log string) string {
+// metrics, the journal, and an access log in a file of dir.
+func (t target) configuration(api, admin, upstream, dir string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `server:
   api: {listen: %q, fast_path: %q}
@@ -73,8 +78,11 @@ models:
   - {name: %s, targets: [{provider: mock, model: %s}]}
 journal:
   log: {path: %q}
-keys:
-`, api, t.fastPath, admin, upstream+"/v1", t.transport, clientModel, mock.Model, log)
+`, api, t.fastPath, admin, upstream+"/v1", t.transport, clientModel, mock.Model, filepath.Join(dir, "access.log"))
+	if t.admission {
+		b.WriteString(admissionPart(dir))
+	}
+	b.WriteString("keys:\n")
 	for n := range keyCount {
 		fmt.Fprintf(&b, "  - {name: key-%04d, secret: \"literal:%s\", tenant: tenant-%02d}\n", n, keySecret(n), n%50)
 	}
@@ -157,7 +165,7 @@ func startGateway(ctx context.Context, binary, dir string, t target, upstream st
 		return nil, err
 	}
 	file := filepath.Join(dir, "headgate.yaml")
-	content := t.configuration(free[0], free[1], upstream, filepath.Join(dir, "access.log"))
+	content := t.configuration(free[0], free[1], upstream, dir)
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		return nil, err
 	}

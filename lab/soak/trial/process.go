@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/headgate-ai/headgate/lab/procfs"
 )
 
 // key is the clients' key.
@@ -185,20 +186,12 @@ type sample struct {
 // look takes one.
 func (s *stand) look(began time.Time) (sample, error) {
 	v := sample{at: time.Since(began)}
-	proc := "/proc/" + strconv.Itoa(s.gateway.Process.Pid)
-	fds, err := os.ReadDir(proc + "/fd")
+	pid := s.gateway.Process.Pid
+	fds, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/fd")
 	if err != nil {
 		return v, err
 	}
-	statm, err := os.ReadFile(proc + "/statm")
-	if err != nil {
-		return v, err
-	}
-	fields := strings.Fields(string(statm))
-	if len(fields) < 2 {
-		return v, errors.New("statm is not what it is on Linux")
-	}
-	pages, err := strconv.Atoi(fields[1])
+	_, resident, err := procfs.CPUAndResident(pid)
 	if err != nil {
 		return v, err
 	}
@@ -206,7 +199,7 @@ func (s *stand) look(began time.Time) (sample, error) {
 	if err != nil {
 		return v, err
 	}
-	v.rss, v.open, v.metrics = float64(pages*os.Getpagesize()), float64(len(fds)), map[string]float64{}
+	v.rss, v.open, v.metrics = float64(resident), float64(len(fds)), map[string]float64{}
 	for line := range bytes.Lines(text) {
 		name, value, ok := strings.Cut(strings.TrimSpace(string(line)), "} ")
 		if ok {

@@ -10,10 +10,10 @@ import (
 func TestParseStat(t *testing.T) {
 	line := "42 (a) b (c) S 7 42 42 0 -1 4194304 98 0 0 0 150 25 30 5 20 0 1 0 570426 3133440 380 184467"
 	s, err := parseStat([]byte(line))
-	if want := (stat{42, 7, 1750 * time.Millisecond, 350 * time.Millisecond}); err != nil || s != want {
+	if want := (stat{42, 7, 1750 * time.Millisecond, 350 * time.Millisecond, 380}); err != nil || s != want {
 		t.Errorf("%+v, %v", s, err)
 	}
-	for _, bad := range []string{"", "42", "42 (a", "42 (a) S 1 2", "x (a) S 7 42 42 0 -1 4194304 98 0 0 0 150 25 30 5 20", "42 (a) S 7 42 42 0 -1 4194304 98 0 0 0 x 25 30 5 20"} {
+	for _, bad := range []string{"", "42", "42 (a", "42 (a) S 1 2", "x (a) S 7 42 42 0 -1 4194304 98 0 0 0 150 25 30 5 20", "42 (a) S 7 42 42 0 -1 4194304 98 0 0 0 x 25 30 5 20 0 1 0 570426 3133440 380", "42 (a) S 7 42 42 0 -1 4194304 98 0 0 0 150 25 30 5 20 0 1 0 570426 3133440 x"} {
 		if s, err := parseStat([]byte(bad)); err == nil {
 			t.Errorf("%q: %+v", bad, s)
 		}
@@ -80,6 +80,10 @@ func TestOwnProcess(t *testing.T) {
 	alone, _ := memory(pid)
 	if err != nil || with.Resident <= alone.Resident/2 || alone.Private <= 0 || alone.Private > alone.Resident {
 		t.Errorf("%+v, alone %+v, %v", with, alone, err)
+	}
+	// The two are taken one after the other, and memory comes and goes.
+	if cpu, resident, err := CPUAndResident(pid); err != nil || cpu < after || resident < with.Resident/2 || resident > with.Resident*2 {
+		t.Errorf("%v and %d bytes, by the pages %+v, %v", cpu, resident, with, err)
 	}
 	if LoadAverage() == "" {
 		t.Error("no load average")
