@@ -244,7 +244,7 @@ func TestStagesAddUp(t *testing.T) {
 		for name := range rec["stages_us"].(map[string]any) {
 			d := us("stages_us", name)
 			sum += d
-			if name == "decode" || name == "identify" || name == "route" || name == "prepare" || name == "finish" {
+			if name == "decode" || name == "identify" || name == "route" || name == "reserve" || name == "prepare" || name == "finish" {
 				own += d
 			}
 		}

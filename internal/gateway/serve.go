@@ -127,7 +127,8 @@ func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, r
 	}
 	defer release(x, got.Reply)
 
-	a := answer{ctx: ctx, snap: snap, journal: g.Journal, x: x, rec: rec, call: call, acct: acct, reply: got.Reply, out: outboundOf(call.Dialect)}
+	a := answer{beat: beatOf(snap, got.Reply, got.Leg.Model), ctx: ctx, snap: snap, journal: g.Journal, x: x, rec: rec, call: call, acct: acct, reply: got.Reply, out: outboundOf(call.Dialect)}
+	defer func() { a.beat.ended(err) }()
 	return a.carry()
 }
 
