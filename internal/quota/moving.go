@@ -179,11 +179,15 @@ func (t *terms) scaled(b bound, factor float64) bound {
 			least = max(least, largestCost)
 		}
 	}
-	count = max(1, math.Round(count))
-	b.burst = int64(math.Round(max(least, float64(b.burst)*count/whole) * fineness))
+	count = min(max(1, math.Round(count)), mostFine)
+	b.burst = int64(min(math.Round(max(least, float64(b.burst)*count/whole)*fineness), mostFine))
 	b.count, b.fine = int64(count), true
 	return b
 }
+
+// mostFine keeps what is counted in thousandths far from where it would overflow:
+// operators may set more than the configuration can.
+const mostFine = 1 << 56
 
 // cost is what a request with a body of so many bytes takes, in thousandths.
 func (a *adaptation) cost(bytes int64) int64 {
