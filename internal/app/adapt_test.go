@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,20 +23,37 @@ import (
 type world struct {
 	t       *testing.T
 	room    *quota.Room
-	plan    *quota.Plan
+	plan    atomic.Pointer[quota.Plan]
 	pulse   *fleet.Pulse
 	adapter *adapter
+
+	mu      sync.Mutex // guards what the adapter told
 	records []quota.Adaptation
 	renames []string
+}
+
+// told is what the adapter has told so far.
+func (w *world) told() (records []quota.Adaptation, renames []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.records), slices.Clone(w.renames)
 }
 
 func newWorld(t *testing.T, rules ...quota.RuleConfig) *world {
 	w := &world{t: t, room: quota.New(), pulse: new(fleet.Pulse)}
 	w.load(rules...)
 	w.adapter = &adapter{
-		pulses: func() map[string]*fleet.Pulse { return map[string]*fleet.Pulse{"p": w.pulse} }, plan: func() *quota.Plan { return w.plan }, quota: w.room,
-		record:  func(a quota.Adaptation) { w.records = append(w.records, a) },
-		renamed: func(provider, was, is string) { w.renames = append(w.renames, provider+" "+was+" "+is) },
+		pulses: func() map[string]*fleet.Pulse { return map[string]*fleet.Pulse{"p": w.pulse} }, plan: w.plan.Load, quota: w.room,
+		record: func(a quota.Adaptation) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.records = append(w.records, a)
+		},
+		renamed: func(provider, was, is string) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.renames = append(w.renames, provider+" "+was+" "+is)
+		},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -52,13 +72,13 @@ func (w *world) load(rules ...quota.RuleConfig) {
 	if len(p) > 0 {
 		w.t.Fatal(p)
 	}
-	w.plan = &plan
+	w.plan.Store(&plan)
 }
 
 // call makes a call that is answered after a latency, and is whether it was let
 // through.
 func (w *world) call(latency time.Duration) bool {
-	h, err := w.room.Reserve(w.plan, &quota.Subject{Principal: llm.Principal{Key: "k"}, Model: "m", Provider: "p"}, quota.Demand{Bytes: 1000}, time.Now())
+	h, err := w.room.Reserve(w.plan.Load(), &quota.Subject{Principal: llm.Principal{Key: "k"}, Model: "m", Provider: "p"}, quota.Demand{Bytes: 1000}, time.Now())
 	if err != nil {
 		return false
 	}
@@ -80,7 +100,7 @@ func (w *world) calls(perSecond int, latency, length time.Duration) (in int) {
 }
 
 // level is how the first rule stands.
-func (w *world) level() quota.Level { return w.room.Levels(w.plan, time.Now())[0] }
+func (w *world) level() quota.Level { return w.room.Levels(w.plan.Load(), time.Now())[0] }
 
 func (w *world) factor(cause string) float64 { return w.level().Adapted.Factors[cause] }
 
@@ -115,7 +135,7 @@ func TestAdaptLoad(t *testing.T) {
 		if l := w.level(); l.PerSecond < 80 {
 			t.Errorf("eight seconds after it was over %v/s", l.PerSecond)
 		}
-		if _, _, err := w.room.Override(w.plan, quota.Override{Rule: "a", Rate: rateOf(t, "180/s"), Burst: 360}, time.Now()); err != nil {
+		if _, _, err := w.room.Override(w.plan.Load(), quota.Override{Rule: "a", Rate: rateOf(t, "180/s"), Burst: 360}, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		w.calls(50, 100*time.Millisecond, 900*time.Millisecond)
@@ -216,10 +236,11 @@ func TestAdaptBurst(t *testing.T) {
 			if late := w.calls(564, 100*time.Millisecond, 10*time.Second); late < 4600 {
 				t.Errorf("%d of 5640 were let through, at a ceiling of 480/s", late)
 			}
-			if n := len(w.records); n < 2 || n > 5 {
-				t.Errorf("%d entries on record in 42 seconds: %+v", n, w.records)
+			records, _ := w.told()
+			if n := len(records); n < 2 || n > 5 {
+				t.Fatalf("%d entries on record in 42 seconds: %+v", n, records)
 			}
-			if r := w.records[0]; r.Rule != "a" || r.Was.Burst != 240 || r.Is.Burst <= 240 || !strings.Contains(r.Reason, "calls refused") {
+			if r := records[0]; r.Rule != "a" || r.Was.Burst != 240 || r.Is.Burst <= 240 || !strings.Contains(r.Reason, "calls refused") {
 				t.Errorf("%+v", r)
 			}
 			w.calls(10, 100*time.Millisecond, 3*time.Minute)
@@ -271,18 +292,20 @@ func TestAdaptVersions(t *testing.T) {
 		if n := w.adapter.renames.counts()["p"]; n != 3 {
 			t.Errorf("%d changes counted, there were three", n)
 		}
-		if got := strings.Join(w.renames, ", "); got != "p 2023-05-01 2024-05-01" {
+		_, renames := w.told()
+		if got := strings.Join(renames, ", "); got != "p 2023-05-01 2024-05-01" {
 			t.Errorf("told: %s", got)
 		}
 		time.Sleep(10 * time.Second)
 		w.pulse.Name("2023-05-01", "")
 		w.calls(10, time.Millisecond, 1100*time.Millisecond)
-		if len(w.renames) != 2 {
-			t.Errorf("told: %v", w.renames)
-		}
 		time.Sleep(10 * time.Second)
-		if len(w.records) < 2 || !strings.Contains(w.records[len(w.records)-1].Reason, "profile old") {
-			t.Errorf("%+v", w.records)
+		records, renames := w.told()
+		if len(renames) != 2 {
+			t.Errorf("told: %v", renames)
+		}
+		if len(records) < 2 || !strings.Contains(records[len(records)-1].Reason, "profile old") {
+			t.Errorf("%+v", records)
 		}
 	})
 }
@@ -307,7 +330,7 @@ func TestAdaptProfiles(t *testing.T) {
 			w := newWorld(t, quota.RuleConfig{Name: "a", Requests: quota.RateConfig{Rate: rateOf(t, "500/s")}, Profile: p.Name, Profiles: profiles(t)})
 			w.calls(100, 100*time.Millisecond, 10*time.Second)
 			for range 96 {
-				h, err := w.room.Reserve(w.plan, &quota.Subject{}, quota.Demand{}, time.Now())
+				h, err := w.room.Reserve(w.plan.Load(), &quota.Subject{}, quota.Demand{}, time.Now())
 				if err != nil {
 					t.Fatal(err)
 				}

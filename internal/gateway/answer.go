@@ -33,9 +33,9 @@ type answer struct {
 	acct    *account
 	reply   *upstream.Reply
 	out     wire.Outbound
-	beat    beat
 
 	encoded bool // the body is gzip as the client asked for it
+	told    bool // the first of it has come, and the provider's pulse knows
 }
 
 // carry passes the response on in the way that its status and type call for.
@@ -170,7 +170,7 @@ func (a *answer) events() error {
 // first notes when the first content came.
 func (a *answer) first(now time.Time) {
 	a.rec.Mark(journal.FirstToken, now)
-	a.beat.answered(now)
+	a.answered(now)
 }
 
 var noCache, noBuffering = []string{"no-cache"}, []string{"no"}
@@ -189,7 +189,7 @@ func (a *answer) whole() error {
 	now := time.Now()
 	a.rec.Mark(journal.FirstToken, now)
 	if err == nil {
-		a.beat.answered(now)
+		a.answered(now)
 	}
 	switch {
 	case err != nil:
@@ -257,7 +257,7 @@ func (a *answer) pipe(begun []byte) error {
 			h["Content-Length"] = []string{strconv.FormatInt(n, 10)}
 		}
 	})
-	a.beat.answered(time.Now())
+	a.answered(time.Now())
 	body := io.Reader(a.reply.Body)
 	if begun != nil {
 		body = io.MultiReader(bytes.NewReader(begun), body)

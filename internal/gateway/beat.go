@@ -5,48 +5,46 @@ import (
 
 	"github.com/headgate-ai/headgate/internal/fault"
 	"github.com/headgate-ai/headgate/internal/fleet"
-	"github.com/headgate-ai/headgate/internal/upstream"
 )
 
-// beat is what one call adds to the pulse of the provider that answers it. The
-// zero beat adds nothing.
-type beat struct {
-	pulse *fleet.Pulse
-	sent  time.Time
-	told  bool // it has been answered
-}
+// A call adds to the pulse of the provider that it is sent to: where it begins
+// and where it fails before an answer, in send; from there on, here. Pulses are
+// kept for the limits that go by them, and only for those.
 
-// beatOf is the beat of a call that has been sent and has the head of an answer.
-// Pulses are kept for the limits that go by them, and only for those.
-func beatOf(snap *Snapshot, reply *upstream.Reply, model string) beat {
-	if !snap.Quota.Adapts() {
-		return beat{}
+// begun notes what the provider says it is, and which of its models was called.
+func (a *answer) begun(model string) {
+	if a.snap.Quota.Adapts() {
+		a.reply.Provider.Pulse.Name(a.reply.Header.Get("Openai-Version"), model)
 	}
-	b := beat{pulse: reply.Provider.Pulse, sent: reply.Sent}
-	b.pulse.Name(reply.Header.Get("Openai-Version"), model)
-	return b
 }
 
 // answered says that the first of the answer has come; only the first call says
 // anything.
-func (b *beat) answered(now time.Time) {
-	if b.pulse != nil && !b.told {
-		b.told = true
-		b.pulse.Answer(now.Sub(b.sent))
+func (a *answer) answered(now time.Time) {
+	if !a.told && a.snap.Quota.Adapts() {
+		a.told = true
+		a.reply.Provider.Pulse.Answer(now.Sub(a.reply.Sent))
 	}
 }
 
 // ended says how the call ended.
-func (b *beat) ended(err error) {
+func (a *answer) ended(err error) {
 	switch failed := failedUpstream(err); {
-	case b.pulse == nil:
-	case failed && b.told:
-		b.pulse.Break()
-	case failed:
-		b.pulse.Fail()
-	case !b.told:
-		b.pulse.Leave()
+	case !a.snap.Quota.Adapts():
+	case failed && a.told:
+		a.reply.Provider.Pulse.Break()
+	case !a.told:
+		unanswered(a.reply.Provider.Pulse, failed)
 	}
+}
+
+// unanswered says that a call ended without an answer.
+func unanswered(p *fleet.Pulse, failed bool) {
+	if failed {
+		p.Fail()
+		return
+	}
+	p.Leave()
 }
 
 // failedUpstream is whether a call failed by its provider's fault, which a

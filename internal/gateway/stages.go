@@ -68,7 +68,7 @@ func (g *Gateway) send(ctx context.Context, snap *Snapshot, x *edge.Exchange, re
 	rec.Reused = reply.Reused
 	if err != nil {
 		if adapts {
-			(&beat{pulse: provider.Pulse}).ended(err)
+			unanswered(provider.Pulse, failedUpstream(err))
 		}
 		release(x, reply)
 		return nil, upstream.Unsent(err), err
