@@ -17,17 +17,20 @@ type levelView struct {
 	Budget    bool   `json:"budget"`
 	// Rate and Burst are the bound of each cell; absent for budgets and for what
 	// each credential brings.
-	Rate       string          `json:"rate,omitempty"`
-	Burst      int64           `json:"burst,omitzero"`
-	Override   *quota.Override `json:"override,omitempty"`
-	Cells      int             `json:"cells"`
-	Capacity   any             `json:"capacity"`
-	Available  any             `json:"available"`
-	FillRate   float64         `json:"fill_rate"`
-	FillRatio  float64         `json:"fill_ratio"`
-	Admitted   int64           `json:"admitted"`
-	Refused    int64           `json:"refused"`
-	WouldRefus int64           `json:"shadow_refused"`
+	Rate     string          `json:"rate,omitempty"`
+	Burst    int64           `json:"burst,omitzero"`
+	Override *quota.Override `json:"override,omitempty"`
+	// Adapted is what was declared of a limit that moves, and what moves it; Rate
+	// and Burst are then what that comes to.
+	Adapted    *quota.Adapted `json:"adapted,omitempty"`
+	Cells      int            `json:"cells"`
+	Capacity   any            `json:"capacity"`
+	Available  any            `json:"available"`
+	FillRate   float64        `json:"fill_rate"`
+	FillRatio  float64        `json:"fill_ratio"`
+	Admitted   int64          `json:"admitted"`
+	Refused    int64          `json:"refused"`
+	WouldRefus int64          `json:"shadow_refused"`
 }
 
 // FillRatio is the part that is left of a limit; all of it where nothing is
@@ -49,7 +52,7 @@ func viewOf(l *quota.Level, overrides []quota.Override) levelView {
 	v := levelView{
 		Rule: l.Rule, Dimension: l.Dimension, Budget: l.Budget, Rate: l.Rate.String(), Burst: l.Burst, Cells: l.Cells,
 		Capacity: amount(l.Capacity), Available: amount(l.Available), FillRate: l.PerSecond, FillRatio: FillRatio(l),
-		Admitted: l.Admitted, Refused: l.Refused, WouldRefus: l.WouldRefuse,
+		Adapted: l.Adapted, Admitted: l.Admitted, Refused: l.Refused, WouldRefus: l.WouldRefuse,
 	}
 	for i := range overrides {
 		if o := &overrides[i]; l.Overridden && o.Rule == l.Rule && o.Dimension == l.Dimension {

@@ -53,6 +53,7 @@ type App struct {
 	keys    *KeyRing // nil where the gateway mints none
 
 	keyWatch keyWatch
+	adapter  *adapter
 
 	api            apiServer
 	admin          *http.Server
@@ -98,6 +99,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	}
 	a.log = a.journal.Logger()
 	a.gateway = &gateway.Gateway{Authn: authn.New(), Quota: quota.New(), Upstream: upstream.New(), Journal: a.journal}
+	a.adapter = a.newAdapter()
 	if err = a.openAudit(loaded); err != nil {
 		return nil, err
 	}
@@ -186,12 +188,13 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	a.backgroundDone = stop
-	a.started.Add(5)
+	a.started.Add(6)
 	go serve(a.api, a.apiL, "api")
 	go serve(a.admin, a.adminL, "admin")
 	go a.watch(background)
 	go a.sweep(background)
 	go a.tend(background)
+	go a.adapt(background)
 	a.serving.Store(true)
 	a.log.Info("serving", "api", a.API(), "admin", a.Admin(), "config", a.state.Load().running.Document.Name, "hash", a.state.Load().running.Document.Version)
 	var err error

@@ -18,6 +18,9 @@ var Metrics = []journal.Metric{
 	{Name: "headgate_limiter_tokens", Type: journal.Gauge, Labels: ruleLabels, Help: "How much of that is there."},
 	{Name: "headgate_limiter_fill_rate", Type: journal.Gauge, Labels: ruleLabels, Help: "How much comes back in a second, of all subjects together; 0 for what counts at once."},
 	{Name: "headgate_limiter_fill_ratio", Type: journal.Gauge, Labels: ruleLabels, Help: "The part of the capacity that is there, from 0 to 1."},
+	{Name: "headgate_limiter_factor", Type: journal.Gauge, Labels: []string{"rule", "cause"}, Help: "What a cause multiplies a limit by that moves; cause is load, health, decay or burst. capacity and fill_rate show what that comes to."},
+	{Name: "headgate_limiter_profile", Type: journal.Gauge, Labels: []string{"rule", "profile"}, Help: "1 for the profile of a rule that is in force; there is none while the rule's own limit holds."},
+	{Name: "headgate_provider_version_changes_total", Type: journal.Counter, Labels: []string{"provider"}, Help: "How often a provider's version, as its answers name it, was seen to change; counted while limits move."},
 	{Name: "headgate_limiter_decisions_total", Type: journal.Counter, Labels: append(ruleLabels[:2:2], "decision"), Help: "Calls that a limit or budget concerned; decision is admitted, refused or shadow_refused (it would have been)."},
 	{Name: "headgate_limiter_cells", Type: journal.Gauge, Help: "Subjects whose counts are kept, of all limits and budgets."},
 	{Name: "headgate_limiter_sync_total", Type: journal.Counter, Help: "Calls of the store that limits are shared in."},
@@ -69,6 +72,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	for _, l := range g.Quota.Levels(&g.Snapshot().Quota, now) {
 		showLevel(show, &l)
 	}
+	for provider, n := range c.a.adapter.renames.counts() {
+		show("headgate_provider_version_changes_total", float64(n), provider)
+	}
 	show("headgate_limiter_cells", float64(g.Quota.Cells()))
 	if s, ok := g.Quota.Shared(); ok {
 		show("headgate_limiter_sync_total", float64(s.Trips))
@@ -105,4 +111,13 @@ func showLevel(show func(name string, value float64, labels ...string), l *quota
 	show("headgate_limiter_tokens", float64(l.Available), l.Rule, l.Dimension)
 	show("headgate_limiter_fill_rate", l.PerSecond, l.Rule, l.Dimension)
 	show("headgate_limiter_fill_ratio", admin.FillRatio(l), l.Rule, l.Dimension)
+	if l.Adapted == nil {
+		return
+	}
+	for cause, factor := range l.Adapted.Factors {
+		show("headgate_limiter_factor", factor, l.Rule, cause)
+	}
+	if l.Adapted.Profile != "" {
+		show("headgate_limiter_profile", 1, l.Rule, l.Adapted.Profile)
+	}
 }

@@ -58,6 +58,8 @@ var wallClock = map[string]string{
 	"internal/quota/budget.go Truncate":             "periods of the calendar",
 	"internal/quota/budget.go Unix":                 "periods of the calendar",
 	"internal/quota/budget.go UnixNano":             "periods of the calendar",
+	"internal/quota/bound.go Round":                 "of a duration, shown",
+	"internal/quota/moving.go Round":                "of a number",
 	"internal/quota/plan.go Round":                  "of a number",
 	"internal/quota/quota.go UnixNano":              "where the room's own monotonic clock begins",
 	"internal/app/quota.go Round":                   "of a duration, shown",

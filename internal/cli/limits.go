@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"text/tabwriter"
 
@@ -43,11 +45,32 @@ type limitLine struct {
 	Rate      string          `json:"rate"`
 	Burst     json.Number     `json:"burst"`
 	Override  json.RawMessage `json:"override"`
+	Adapted   *limitAdapted   `json:"adapted"`
 	Cells     int             `json:"cells"`
 	FillRatio float64         `json:"fill_ratio"`
 	Admitted  int64           `json:"admitted"`
 	Refused   int64           `json:"refused"`
 	Shadow    int64           `json:"shadow_refused"`
+}
+
+// limitAdapted is what a limit was declared as that moves, and what moves it.
+type limitAdapted struct {
+	Rate    string             `json:"rate"`
+	Burst   json.Number        `json:"burst"`
+	Profile string             `json:"profile"`
+	Factors map[string]float64 `json:"factors"`
+}
+
+// String says where the limit comes from, as in "100/s, 200 × burst 1.33".
+func (l *limitAdapted) String() string {
+	s := l.Rate + ", " + l.Burst.String()
+	if l.Profile != "" {
+		s = "profile " + l.Profile + ", " + s
+	}
+	for _, cause := range slices.Sorted(maps.Keys(l.Factors)) {
+		s += fmt.Sprintf(" × %s %.2f", cause, l.Factors[cause])
+	}
+	return s
 }
 
 // Run shows the limits.
@@ -80,6 +103,9 @@ func (c *limitsListCmd) Run(ctx context.Context, env *Env) error {
 		by := "configuration"
 		if l.Override != nil {
 			by = "operator"
+		}
+		if l.Adapted != nil {
+			by += ", " + l.Adapted.String()
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%.0f %%\t%d\t%d\t%d\n", l.Rule, l.Dimension, dash(l.Rate), dash(l.Burst.String()), by, l.Cells, 100*l.FillRatio, l.Admitted, l.Refused, l.Shadow)
 	}

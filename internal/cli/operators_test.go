@@ -25,7 +25,7 @@ models: [{name: demo, targets: [{provider: sim, model: sim-small}]}]
 tiers: {gold: {class: P0}}
 keystore: {path: %[1]s/keys.json}
 prices: [{model: "*", input: 1, output: 2}]
-quota: {rules: [{name: each, per: [key], requests: {rate: 1000/s}}]}
+quota: {rules: [{name: each, per: [key], requests: {rate: 1000/s}}, {name: moves, requests: {rate: 500/s, burst: 900}, adapt: {health: true}}]}
 ledger: {kind: sqlite, path: %[1]s/ledger.db}
 `
 
@@ -240,6 +240,9 @@ func TestLimitsCommands(t *testing.T) {
 	}
 	if out, _ := d.run(0, on("limits", "--top", "3")...); !strings.Contains(out, "operator") || !strings.Contains(out, "each/requests|key=one") {
 		t.Error(out)
+	}
+	if out, _ := d.run(0, on("limits")...); !strings.Contains(out, "configuration, 500/s, 900 × health 1.00") {
+		t.Errorf("%s", out)
 	}
 	if out, _ := d.run(0, on("limits", "list", "--json")...); len(d.json(out)["overrides"].([]any)) != 1 {
 		t.Error(out)

@@ -171,6 +171,7 @@ func (f *File) Validate(p *setting.Problems) {
 	f.Prices.Validate("prices", p)
 	f.QuotaConfig().Validate("quota", p)
 	f.checkMoney(p)
+	f.checkWatched(p)
 	f.LedgerConfig().Validate("ledger", p)
 	f.Stream.Validate("stream", p)
 	f.Journal.Validate("journal", p)
@@ -212,6 +213,19 @@ func (f *File) checkMoney(p *setting.Problems) {
 	for i, b := range f.Quota.Budgets {
 		if b.Limit.USD > 0 && len(f.Prices) == 0 {
 			p.Add(setting.Index("quota.budgets", i)+".limit.usd", "there are no prices, so that nothing would cost anything; add prices, such as {model: \"*\", input: 1, output: 2}")
+		}
+	}
+}
+
+// checkWatched notes rules that watch a provider that does not exist.
+func (f *File) checkWatched(p *setting.Problems) {
+	var known []string
+	for _, one := range f.Providers {
+		known = append(known, one.Name)
+	}
+	for i, r := range f.Quota.Rules {
+		if r.Watch != "" && !slices.Contains(known, r.Watch) {
+			p.Add(setting.Index("quota.rules", i)+".watch", "there is no provider %q; the providers are %s", r.Watch, strings.Join(known, ", "))
 		}
 	}
 }

@@ -136,14 +136,14 @@ func TestLimitExamples(t *testing.T) {
 	}
 	page := read(t, limitsPage)
 	t.Chdir(t.TempDir())
-	calls, answer, address := 0, "", ""
+	calls, answer, api, admin := 0, "", "", ""
 	for _, m := range exampleBlock.FindAllSubmatch(page, -1) {
 		kind, text := string(m[1]), string(m[2])
 		switch {
 		case kind == "yaml" && strings.HasPrefix(text, "providers:"):
-			address = serve(t, text)
-		case kind == "sh" && strings.HasPrefix(text, "curl"):
-			answer = call(t, strings.ReplaceAll(text, "127.0.0.1:8080", address))
+			api, admin = serve(t, text)
+		case kind == "sh" && strings.Contains(text, "curl"):
+			answer = call(t, strings.NewReplacer("127.0.0.1:8080", api, "127.0.0.1:8081", admin).Replace(text))
 		case kind == "http":
 			calls++
 			for line := range strings.Lines(text) {
@@ -160,8 +160,8 @@ func TestLimitExamples(t *testing.T) {
 	}
 }
 
-// serve runs a configuration until the test ends.
-func serve(t *testing.T, yaml string) (address string) {
+// serve runs a configuration until the test ends, and says where.
+func serve(t *testing.T, yaml string) (api, admin string) {
 	t.Helper()
 	yaml = "server: {api: {listen: \"127.0.0.1:0\", shutdown_grace: 1s}, admin: {listen: \"127.0.0.1:0\"}}\njournal: {log: {enabled: false}}\nledger: {path: " + t.TempDir() + "/l.db}\n" + yaml
 	log, err := os.CreateTemp(t.TempDir(), "log")
@@ -182,7 +182,7 @@ func serve(t *testing.T, yaml string) (address string) {
 		}
 		_ = log.Close()
 	})
-	return a.API()
+	return a.API(), a.Admin()
 }
 
 // call runs one curl command.

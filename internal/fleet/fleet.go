@@ -1,5 +1,6 @@
 // Package fleet is the vocabulary of upstream targets: where a call can be
-// sent. Every package may import it; it imports nothing.
+// sent, and how the calls that were sent there went. Every package may import
+// it; it imports nothing but the standard library.
 package fleet
 
 // Leg is one place a call can be sent: a configured provider and the name the

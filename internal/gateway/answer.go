@@ -35,6 +35,7 @@ type answer struct {
 	out     wire.Outbound
 
 	encoded bool // the body is gzip as the client asked for it
+	told    bool // the first of it has come, and the provider's pulse knows
 }
 
 // carry passes the response on in the way that its status and type call for.
@@ -146,7 +147,7 @@ func (a *answer) events() error {
 	receipt, err := stream.Copy(a.ctx, &a.snap.Stream, &stream.Events{
 		Body: a.reply.Body, From: a.reply, To: a.x, In: a.x.Inbound, Out: a.out, Op: a.call.Op, Tap: a.out.Tap(a.call.Op),
 		HideUsage: !a.call.IncludeUsage, Idle: a.reply.Provider.Idle(), Leaks: a.reply.Provider.Leaks,
-		OnFirst: func(now time.Time) { a.rec.Mark(journal.FirstToken, now) },
+		OnFirst: a.first,
 		OnEnd:   func(u llm.Usage) { a.acct.settle(a.usage(u), nil) },
 		Stop:    a.acct.spent(),
 		Prompt:  a.acct.prompt(),
@@ -166,6 +167,12 @@ func (a *answer) events() error {
 	return nil
 }
 
+// first notes when the first content came.
+func (a *answer) first(now time.Time) {
+	a.rec.Mark(journal.FirstToken, now)
+	a.answered(now)
+}
+
 var noCache, noBuffering = []string{"no-cache"}, []string{"no"}
 
 // usage puts an estimate of the prompt where the provider never reported any.
@@ -179,7 +186,11 @@ func (a *answer) usage(u llm.Usage) llm.Usage {
 // whole checks a JSON answer before any of it is sent.
 func (a *answer) whole() error {
 	body, more, err := stream.Whole(a.ctx, &a.snap.Stream, a.reply.Body, a.reply, a.reply.ContentLength)
-	a.rec.Mark(journal.FirstToken, time.Now())
+	now := time.Now()
+	a.rec.Mark(journal.FirstToken, now)
+	if err == nil {
+		a.answered(now)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -246,6 +257,7 @@ func (a *answer) pipe(begun []byte) error {
 			h["Content-Length"] = []string{strconv.FormatInt(n, 10)}
 		}
 	})
+	a.answered(time.Now())
 	body := io.Reader(a.reply.Body)
 	if begun != nil {
 		body = io.MultiReader(bytes.NewReader(begun), body)

@@ -135,7 +135,7 @@ func (a *account) take() error {
 		a.count = a.g.counting.prompt(a.call, leg.Model)
 	}
 	var err error
-	a.hold, err = a.g.Quota.Reserve(&a.snap.Quota, s, quota.Demand{Input: int64(a.count.Tokens), Output: a.call.MaxOutput(), Price: a.price}, time.Now())
+	a.hold, err = a.g.Quota.Reserve(&a.snap.Quota, s, a.demand(), time.Now())
 	if err != nil && (a.degrade() || a.shorten(leg.Model)) {
 		return a.take()
 	}
@@ -145,6 +145,14 @@ func (a *account) take() error {
 	}
 	a.asked.tell(a.x, a.hold)
 	return err
+}
+
+// demand is what the call asks for.
+func (a *account) demand() quota.Demand {
+	return quota.Demand{
+		Input: int64(a.count.Tokens), Output: a.call.MaxOutput(), Price: a.price,
+		Bytes: max(a.call.Length, int64(len(a.call.Raw))),
+	}
 }
 
 // degrade takes the model that a budget at its end names, once.

@@ -129,6 +129,8 @@ func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, r
 	defer release(x, got.Reply)
 
 	a := answer{ctx: ctx, snap: snap, journal: g.Journal, x: x, rec: rec, call: call, acct: acct, reply: got.Reply, out: outboundOf(call.Dialect)}
+	a.begun(got.Leg.Model)
+	defer func() { a.ended(err) }()
 	return a.carry()
 }
 

@@ -50,6 +50,10 @@ func (g *Gateway) send(ctx context.Context, snap *Snapshot, x *edge.Exchange, re
 			"The model %q is served by a provider of the %s dialect, and this path speaks %s; translation between dialects is not supported yet.",
 			call.Model, provider.Dialect, call.Dialect)
 	}
+	adapts := snap.Quota.Adapts()
+	if adapts {
+		provider.Pulse.Begin()
+	}
 	reply, err := provider.Send(ctx, &upstream.Request{
 		Call: call, Model: leg.Model, Out: outboundOf(call.Dialect),
 		Traceparent:     string(journal.AppendTraceparent(make([]byte, 0, 64), rec)),
@@ -63,6 +67,9 @@ func (g *Gateway) send(ctx context.Context, snap *Snapshot, x *edge.Exchange, re
 	rec.Mark(journal.FirstByte, time.Now())
 	rec.Reused = reply.Reused
 	if err != nil {
+		if adapts {
+			unanswered(provider.Pulse, failedUpstream(err))
+		}
 		release(x, reply)
 		return nil, upstream.Unsent(err), err
 	}

@@ -2,11 +2,13 @@ package quota
 
 import (
 	"math"
+	"time"
 
 	"github.com/headgate-ai/headgate/internal/quota/bucket"
 	"github.com/headgate-ai/headgate/internal/quota/fixed"
 	"github.com/headgate-ai/headgate/internal/quota/gcra"
 	"github.com/headgate-ai/headgate/internal/quota/window"
+	"github.com/headgate-ai/headgate/internal/setting"
 )
 
 // algorithm is how a rate is kept.
@@ -29,6 +31,47 @@ var algorithms = map[string]algorithm{"gcra": algGCRA, "bucket": algBucket, "win
 type bound struct {
 	algorithm
 	count, period, burst int64
+	fine                 bool // in thousandths, as limits that move count
+}
+
+// fineness is the parts that a bound which is fine counts one in.
+const fineness = 1000
+
+// unit is how many of what the bound counts are one.
+func (b bound) unit() int64 {
+	if b.fine {
+		return fineness
+	}
+	return 1
+}
+
+// perSecond is the rate of the bound, in ones.
+func (b bound) perSecond() float64 {
+	return float64(b.count) / float64(b.unit()) * 1e9 / float64(b.period)
+}
+
+// rate is the rate of the bound to be read: in whole numbers, over a longer time
+// where that needs it.
+func (b bound) rate() setting.Rate {
+	r := setting.Rate{Count: b.count, Period: time.Duration(b.period)}
+	if !b.fine {
+		return r
+	}
+	if r.Count = (b.count + fineness/2) / fineness; r.Count == 0 {
+		r = setting.Rate{Count: 1, Period: time.Duration(float64(b.period) * fineness / float64(b.count)).Round(time.Millisecond)}
+	}
+	return r
+}
+
+// inUnits is an amount of another bound as this one counts it, rounded down.
+func (b bound) inUnits(n int64, was bound) int64 {
+	switch {
+	case b.fine == was.fine:
+		return n
+	case b.fine:
+		return n * fineness
+	}
+	return int64(math.Floor(float64(n) / fineness))
 }
 
 // never is a wait that does not end: more is asked for than the limit ever
@@ -165,15 +208,15 @@ func (b bound) adopt(was bound, s *state, now int64) {
 	switch {
 	case was == bound{} || b.algorithm >= algConcurrent:
 		return
-	case was.algorithm != b.algorithm && b.algorithm <= algBucket:
+	case (was.algorithm != b.algorithm || was.fine != b.fine) && b.algorithm <= algBucket:
 		// It holds as much as before, as between two bounds of one algorithm. To
 		// keep what was used instead would take of it again with every change that
 		// lowers the burst and every one that raises it.
-		had := min(was.available(s, now), b.burst)
+		had := min(b.inUnits(was.available(s, now), was), b.burst)
 		*s = state{held: s.held}
 		b.take(s, b.burst-had, now)
 	case was.algorithm != b.algorithm:
-		used := was.capacity() - was.available(s, now)
+		used := -b.inUnits(was.available(s, now)-was.capacity(), was) // rounded up
 		*s = state{held: s.held}
 		b.take(s, max(0, used), now)
 	case b.algorithm == algGCRA:

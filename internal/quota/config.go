@@ -43,6 +43,16 @@ type RuleConfig struct {
 	Concurrent int64 `yaml:"concurrent"`
 	// Shadow counts and reports what the rule would refuse, and refuses nothing.
 	Shadow bool `yaml:"shadow"`
+	// Adapt moves the limit on requests with the state of what it protects.
+	Adapt AdaptConfig `yaml:"adapt"`
+	// Profiles are limits on requests for versions of a model or a service; the
+	// first that fits takes the place of requests and adapt.
+	Profiles []ProfileConfig `yaml:"profiles"`
+	// Profile names the one that holds whatever a provider says of itself.
+	Profile string `yaml:"profile"`
+	// Watch is the provider whose state adapt and profiles go by; all of them
+	// together when absent.
+	Watch string `yaml:"watch"`
 }
 
 // RateConfig is a limit on a rate.
@@ -120,6 +130,7 @@ func (c *Config) Validate(path string, p *setting.Problems) {
 	c.Store.validate(path+".store", p)
 	for i := range c.Rules {
 		c.Rules[i].validate(setting.Index(path+".rules", i), names, p)
+		c.Rules[i].validateMoving(setting.Index(path+".rules", i), c.Store.Kind == StoreRedis, p)
 	}
 	for i := range c.Budgets {
 		c.Budgets[i].validate(setting.Index(path+".budgets", i), names, p)

@@ -165,12 +165,12 @@ func (h *Hold) stand() {
 
 func (t *taken) standing(now int64) Standing {
 	b, s := t.whole(), &t.cell.state
-	st := Standing{Rule: t.limit.rule.name, Limit: b.capacity(), Window: time.Duration(b.period)}
+	st := Standing{Rule: t.limit.rule.name, Limit: b.capacity() / b.unit(), Window: time.Duration(b.period)}
 	if t.cell.lease != nil {
 		st.Remaining, st.Reset = t.sharedStanding(now)
 		return st
 	}
-	st.Remaining, st.Reset = max(0, b.available(s, now)), time.Duration(b.reset(s, now))
+	st.Remaining, st.Reset = max(0, b.available(s, now))/b.unit(), time.Duration(b.reset(s, now))
 	return st
 }
 
@@ -189,6 +189,16 @@ func (t *taken) take(now int64) {
 		t.period = b.reserve(&t.cell.state, t.n, now)
 	default:
 		t.cell.bound.take(&t.cell.state, t.n, now)
+	}
+}
+
+// note counts a call that was let through for the limits that move.
+func (h *Hold) note(bytes int64) {
+	for i := range h.taken {
+		if a := h.taken[i].limit.adapts; a != nil {
+			a.moving.underWay.Add(1)
+			a.moving.bytes.Add(bytes)
+		}
 	}
 }
 
@@ -215,9 +225,12 @@ func (h *Hold) Settle(s Settlement, now time.Time) []llm.Charge {
 	var charges []llm.Charge
 	for i := range h.taken {
 		t := &h.taken[i]
-		actual := t.limit.actual(s)
+		actual := t.limit.actual(s, t.n)
 		t.cell.mu.Lock()
 		t.cell.holds--
+		if t.limit.adapts != nil {
+			t.limit.adapts.moving.underWay.Add(-1)
+		}
 		switch b := t.limit.budget; {
 		case t.failed:
 		case b != nil:
@@ -240,6 +253,9 @@ func (h *Hold) Settle(s Settlement, now time.Time) []llm.Charge {
 
 // settle corrects what was taken of a rate.
 func (t *taken) settle(actual, begun, now int64) {
+	if t.cell.bound.fine != (t.limit.adapts != nil) {
+		return // a reload has changed what the limit counts by: the call stays counted as it was
+	}
 	switch more := actual - t.n; {
 	case t.limit.dimension == concurrent:
 		t.cell.bound.give(&t.cell.state, t.n, begun, now)

@@ -71,19 +71,30 @@ func (l *limit) boundAt(s *Subject, planned, now int64) (b bound, since int64, o
 	return b, since, true
 }
 
-// effective is the bound that holds at a time and since when: the override's,
-// or the configuration's, which has held since planned.
+// effective is the bound that holds at a time and since when: the override's, or
+// the configuration's, which has held since planned; and where the limit moves,
+// what that has come to.
 func (l *limit) effective(planned, now int64) (bound, int64) {
+	b, since, overridden := l.set(planned, now)
+	if l.adapts != nil {
+		return l.adapts.apply(b, overridden, since)
+	}
+	return b, since
+}
+
+// set is the bound that is set at a time and since when: the override's, or the
+// configuration's.
+func (l *limit) set(planned, now int64) (b bound, since int64, overridden bool) {
 	o := l.override.Load()
 	switch {
 	case o == nil:
-		return l.bound, planned
+		return l.bound, planned, false
 	case now >= o.until:
-		return l.bound, max(planned, o.until)
+		return l.bound, max(planned, o.until), false
 	}
-	b := o.bound
+	b = o.bound
 	b.algorithm = l.bound.algorithm // a reload may have changed it
-	return b, o.since
+	return b, o.since, true
 }
 
 // errOverride begins every refusal of an override.
@@ -164,12 +175,12 @@ func (r *Room) Override(p *Plan, o Override, now time.Time) (was, is Override, e
 	if !o.Until.IsZero() {
 		x.until = at + min(int64(o.Until.Sub(now)), math.MaxInt64-at)
 	}
-	if x.bound = (bound{algConcurrent, 0, 0, o.Burst}); l.dimension != concurrent {
+	if x.bound = (bound{algorithm: algConcurrent, burst: o.Burst}); l.dimension != concurrent {
 		x.bound = (&RateConfig{Rate: o.Rate, Burst: o.Burst}).bound()
 	}
 	r.overrides.mu.Lock()
 	defer r.overrides.mu.Unlock()
-	held, _ := l.effective(p.since, at)
+	held, _, _ := l.set(p.since, at)
 	was = held.spelled(l)
 	l.override.Store(x)
 	return was, o, nil
@@ -218,7 +229,7 @@ func sortOverrides(all []Override) {
 
 // spelled is a bound as an override would say it.
 func (b bound) spelled(l *limit) Override {
-	return Override{Rule: l.rule.name, Dimension: l.dimension.String(), Rate: setting.Rate{Count: b.count, Period: time.Duration(b.period)}, Burst: b.burst}
+	return Override{Rule: l.rule.name, Dimension: l.dimension.String(), Rate: b.rate(), Burst: b.burst / b.unit()}
 }
 
 // Cells is how many subjects' counts are kept.

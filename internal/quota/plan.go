@@ -20,6 +20,7 @@ type Plan struct {
 	limits []limit // by id
 	uses   condition.Fields
 	counts bool
+	adapts bool
 }
 
 // Empty is whether nothing is limited but by what credentials bring.
@@ -54,6 +55,7 @@ func (r *Room) Compile(c *Config, p *setting.Problems) Plan {
 		}
 	}
 	for i := range plan.limits {
+		plan.adapts = plan.adapts || plan.limits[i].adapts != nil
 		switch plan.limits[i].dimension {
 		case tokens, inputTokens, money:
 			plan.counts = true
@@ -85,9 +87,17 @@ func (r *Room) compileRule(plan *Plan, c *RuleConfig, path string, p *setting.Pr
 		}
 	}
 	for i := range plan.limits {
-		if l := &plan.limits[i]; l.rule == ru && l.dimension == tokens {
+		switch l := &plan.limits[i]; {
+		case l.rule == ru && l.dimension == tokens:
 			l.weights = c.Tokens.Weights.compile()
+		case l.rule == ru && l.dimension == requests:
+			if l.adapts = r.compileMoving(c, l.id, plan.since); l.adapts != nil {
+				l.bound = l.adapts.own.bound
+			}
 		}
+	}
+	if c.moves() && r.sharing != nil {
+		p.Add(path, "cannot move: the counts are shared in quota.store until the gateway is started again; restart it, or take adapt and profiles out")
 	}
 	if c.Concurrent > 0 {
 		r.add(plan, limit{rule: ru, dimension: concurrent, bound: bound{algorithm: algConcurrent, burst: c.Concurrent}})

@@ -21,6 +21,7 @@ type Room struct {
 	counts  *counts
 
 	overrides overrides
+	adapting  adapting
 	sharing   *sharing // nil where counts are this gateway's own
 }
 
@@ -53,6 +54,8 @@ type Demand struct {
 	// Output is the most tokens that the answer may have, 0 if the call sets no
 	// bound.
 	Output int64
+	// Bytes is the size of the request's body, for limits that go by it.
+	Bytes int64
 	// Price is what the model costs; nil costs nothing.
 	Price *meter.Price
 }
@@ -85,7 +88,7 @@ func (r *Room) Reserve(p *Plan, s *Subject, d Demand, now time.Time) (*Hold, err
 	h.taken = h.takenRoom[:0]
 	var room [8]bounded
 	var err error
-	if bounds := r.match(p, s, h, room[:0]); r.sharing != nil {
+	if bounds := r.match(p, s, d, h, room[:0]); r.sharing != nil {
 		err = h.reserveShared(s, bounds)
 	} else {
 		h.lock(bounds)
@@ -94,6 +97,8 @@ func (r *Room) Reserve(p *Plan, s *Subject, d Demand, now time.Time) (*Hold, err
 	}
 	if err != nil {
 		h.taken = nil
+	} else if p.adapts {
+		h.note(d.Bytes)
 	}
 	return h, err
 }
@@ -103,7 +108,7 @@ func (r *Room) Sweep(now time.Time) { r.cells.sweep(r.at(now)) }
 
 // match lists what the call needs of the limits that concern it, in the order
 // of the plan, which is the order in which cells are locked.
-func (r *Room) match(p *Plan, s *Subject, h *Hold, bounds []bounded) []bounded {
+func (r *Room) match(p *Plan, s *Subject, d Demand, h *Hold, bounds []bounded) []bounded {
 	var room [192]byte
 	var last *rule
 	concerned := false
@@ -120,7 +125,11 @@ func (r *Room) match(p *Plan, s *Subject, h *Hold, bounds []bounded) []bounded {
 			continue
 		}
 		key := l.appendKey(room[:0], s)
-		h.taken = append(h.taken, taken{limit: l, cell: r.cells.find(key), n: l.need(h.price, h.input, h.output)})
+		t := taken{limit: l, cell: r.cells.find(key), n: l.need(h.price, h.input, h.output)}
+		if l.adapts != nil {
+			t.n = l.adapts.cost(d.Bytes)
+		}
+		h.taken = append(h.taken, t)
 		bounds = append(bounds, bounded{b, since})
 		if l.budget != nil {
 			h.budgets = true

@@ -19,21 +19,30 @@ func (t *taken) refusal(wait, now int64) *fault.Error {
 	}
 	s := t.standing(now)
 	e := &fault.Error{Kind: fault.RateLimited, Op: op, Details: map[string]any{
-		"rule": s.Rule, "dimension": t.limit.dimension.String(), "limit": s.Limit, "remaining": s.Remaining, "requested": t.n,
+		"rule": s.Rule, "dimension": t.limit.dimension.String(), "limit": s.Limit, "remaining": s.Remaining, "requested": inOnes(t.n, t.whole()),
 	}}
 	switch {
 	case wait == never:
-		e.Public = fmt.Sprintf("The request needs %d %s and the limit %q lets %d through at once; make it smaller.", t.n, t.limit.dimension.words(), s.Rule, s.Limit)
+		e.Public = fmt.Sprintf("The request needs %v %s and the limit %q lets %d through at once; make it smaller.", inOnes(t.n, t.whole()), t.limit.dimension.words(), s.Rule, s.Limit)
 		e.Final = true
 		return e
 	case t.limit.dimension == concurrent:
 		e.Public = fmt.Sprintf("The limit %q of %d requests at a time is reached; try again when one of them has ended.", s.Rule, s.Limit)
 	default:
-		e.Public = fmt.Sprintf("The limit %q of %d %s in %s is reached; try again in %s.", s.Rule, t.whole().count, t.limit.dimension.words(), spell(s.Window), spell(roundUp(wait)))
+		e.Public = fmt.Sprintf("The limit %q of %v %s in %s is reached; try again in %s.", s.Rule, inOnes(t.whole().count, t.whole()), t.limit.dimension.words(), spell(s.Window), spell(roundUp(wait)))
 	}
 	e.RetryAfter = jittered(wait)
 	e.Details["retry_after_ms"] = e.RetryAfter.Milliseconds()
 	return e
+}
+
+// inOnes is an amount of a bound to be read: a whole number, or one with parts
+// where the bound counts them.
+func inOnes(n int64, b bound) any {
+	if b.fine {
+		return float64(n) / fineness
+	}
+	return n
 }
 
 // words names what is counted in a sentence.

@@ -58,6 +58,7 @@ type limit struct {
 	weights   *weights                     // of tokens; nil counts each once
 	count     *Count
 	override  *atomic.Pointer[overridden] // what operators have set; holds nil where they have not
+	adapts    *adaptation                 // how the bound moves; nil where it stands still
 }
 
 // weights are thousandths of a token.
@@ -66,7 +67,7 @@ type weights struct{ input, cached, output, reasoning int64 }
 // grantedRate is so many requests a second, and a second's worth at once.
 func grantedRate(r float64) bound {
 	const per = 1000 // thousandths of a second's worth are kept
-	return bound{algGCRA, max(1, int64(math.Round(r*per))), per * 1e9, max(1, int64(math.Ceil(r)))}
+	return bound{algorithm: algGCRA, count: max(1, int64(math.Round(r*per))), period: per * 1e9, burst: max(1, int64(math.Ceil(r)))}
 }
 
 // need is what a call of so many tokens needs of the limit.
@@ -87,8 +88,8 @@ func (l *limit) need(p *meter.Price, input, output int64) int64 {
 	return 1
 }
 
-// actual is what a call has used of the limit.
-func (l *limit) actual(s Settlement) int64 {
+// actual is what a call has used of the limit, of which it has taken so much.
+func (l *limit) actual(s Settlement, took int64) int64 {
 	u, p := s.Usage, s.Price
 	switch {
 	case s.Unsent:
@@ -104,7 +105,7 @@ func (l *limit) actual(s Settlement) int64 {
 	case l.dimension == money:
 		return int64(p.Cost(u))
 	}
-	return 1
+	return took // a request is what it was when it came
 }
 
 // sum weighs tokens; a part of a token counts as one.

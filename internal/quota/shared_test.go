@@ -17,8 +17,8 @@ import (
 // for each.
 func TestShares(t *testing.T) {
 	for _, b := range []bound{
-		{algGCRA, 100, 1e9, 100}, {algBucket, 7, 60e9, 30}, {algWindow, 600, 60e9, 20},
-		{algFixed, 1000, 3600e9, 1000}, {algConcurrent, 0, 0, 64},
+		{algorithm: algGCRA, count: 100, period: 1e9, burst: 100}, {algorithm: algBucket, count: 7, period: 60e9, burst: 30}, {algorithm: algWindow, count: 600, period: 60e9, burst: 20},
+		{algorithm: algFixed, count: 1000, period: 3600e9, burst: 1000}, {algorithm: algConcurrent, count: 0, period: 0, burst: 64},
 	} {
 		for n := int64(1); n <= 8; n++ {
 			p := b.part(1, n)

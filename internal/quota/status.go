@@ -97,7 +97,9 @@ type Level struct {
 	Rate        setting.Rate
 	Burst       int64
 	// Overridden is whether operators have set the bound.
-	Overridden                     bool
+	Overridden bool
+	// Adapted is how the limit moves, nil where it stands still.
+	Adapted                        *Adapted
 	Admitted, Refused, WouldRefuse int64
 }
 
@@ -139,7 +141,7 @@ func (l *limit) level(at int64) Level {
 	}
 	if !v.Budget && !v.Own {
 		b, _ := l.effective(0, at)
-		v.Rate, v.Burst = setting.Rate{Count: b.count, Period: time.Duration(b.period)}, b.burst
+		v.Rate, v.Burst, v.Adapted = b.rate(), b.burst/b.unit(), l.adapted(at)
 		o := l.override.Load()
 		v.Overridden = o != nil && at < o.until
 	}
@@ -159,7 +161,7 @@ func (v *Level) add(l *limit, c *cell, now int64) {
 	v.Capacity += st.Limit
 	v.Available += st.Remaining
 	if b.period > 0 {
-		v.PerSecond += float64(b.count) * 1e9 / float64(b.period)
+		v.PerSecond += b.perSecond()
 	}
 }
 

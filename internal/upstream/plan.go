@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate-ai/headgate/internal/fleet"
 	"github.com/headgate-ai/headgate/internal/llm"
 	"github.com/headgate-ai/headgate/internal/setting"
 )
@@ -19,6 +20,8 @@ type Plan struct{ providers map[string]*Provider }
 type Provider struct {
 	Name    string
 	Dialect llm.Dialect
+	// Pulse is how its calls go; it outlasts the plan.
+	Pulse *fleet.Pulse
 
 	base        url.URL
 	path        string // of base, escaped
@@ -60,6 +63,7 @@ func (r *Room) Compile(list []ProviderConfig, p *setting.Problems) (Plan, []stri
 		prov := &Provider{
 			Name: c.Name, Dialect: c.Dialect, base: *base, path: base.EscapedPath(), headers: make(map[string]string, len(c.Headers)),
 			timeouts: timeouts{c.Timeouts.FirstToken.Std(), c.Timeouts.Idle.Std(), c.Timeouts.Total.Std(), c.Timeouts.Stream.Std()},
+			Pulse:    r.pulse(c.Name),
 			pool:     r.pool(c.Name, poolKey{base.Scheme + "://" + base.Host, c.Timeouts.Connect.Std(), c.MaxConnections, c.Transport}),
 		}
 		prov.versioned = prov.path + "/v1"

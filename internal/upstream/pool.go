@@ -2,7 +2,10 @@ package upstream
 
 import (
 	"bytes"
+	"maps"
 	"time"
+
+	"github.com/headgate-ai/headgate/internal/fleet"
 )
 
 // poolKey is what of a provider's configuration concerns its connections.
@@ -53,8 +56,28 @@ func (r *Room) Keep(p *Plan) {
 		if p.providers[name] == nil {
 			old.CloseIdleConnections()
 			delete(r.pools, name)
+			delete(r.pulses, name)
 		}
 	}
+}
+
+// pulse finds or makes the pulse of a provider.
+func (r *Room) pulse(name string) *fleet.Pulse {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.pulses[name]
+	if p == nil {
+		p = new(fleet.Pulse)
+		r.pulses[name] = p
+	}
+	return p
+}
+
+// Pulses are those of the providers, by name.
+func (r *Room) Pulses() map[string]*fleet.Pulse {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.pulses)
 }
 
 // Close closes all idle connections.

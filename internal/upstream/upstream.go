@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/fault"
+	"github.com/headgate-ai/headgate/internal/fleet"
 	"github.com/headgate-ai/headgate/internal/llm"
 	"github.com/headgate-ai/headgate/internal/scope"
 	"github.com/headgate-ai/headgate/internal/wire"
@@ -23,12 +24,13 @@ import (
 // the configuration concerns connections, so a reload that changes neither
 // keeps every connection.
 type Room struct {
-	mu    sync.Mutex
-	pools map[string]*pool
+	mu     sync.Mutex
+	pools  map[string]*pool
+	pulses map[string]*fleet.Pulse // by provider
 }
 
 // New makes an empty room.
-func New() *Room { return &Room{pools: map[string]*pool{}} }
+func New() *Room { return &Room{pools: map[string]*pool{}, pulses: map[string]*fleet.Pulse{}} }
 
 // Request is what a call needs beside itself to be sent.
 type Request struct {
