@@ -73,10 +73,11 @@ func countFrames(r io.ReaderAt, end int64) (n int64, err error) {
 	return n, nil
 }
 
-// batch is what was read of a segment at once.
+// batch is what was read of a segment at once. Its slices are the spool's, until
+// it reads again.
 type batch struct {
+	Batch
 	segment *segment
-	entries []Entry
 	end     int64 // where it ends in the segment
 }
 
@@ -85,13 +86,17 @@ type batch struct {
 func (s *spool) read(most int) (batch, error) {
 	seg, off, end := s.oldest()
 	if seg == nil {
+		s.entries, s.ends = nil, nil // an idle gateway does without them
 		return batch{}, nil
 	}
 	if err := s.open(seg); err != nil {
 		return batch{}, err
 	}
-	b := batch{segment: seg, end: off}
-	return b, s.readFrom(&b, end, most)
+	clear(s.entries) // or they would keep their texts
+	b := batch{segment: seg, end: off, Batch: Batch{Source: seg.source, Entries: s.entries[:0], Ends: s.ends[:0]}}
+	err := s.readFrom(&b, end, most)
+	s.entries, s.ends = b.Entries, b.Ends
+	return b, err
 }
 
 // open opens the segment for reading, and closes the one that was read before.
@@ -111,12 +116,12 @@ func (s *spool) open(seg *segment) error {
 }
 
 func (s *spool) readFrom(b *batch, end int64, most int) error {
-	for b.end < end && len(b.entries) < most {
+	for b.end < end && len(b.Entries) < most {
 		w, err := readWindow(s.readingFile, b.end, end)
 		if err != nil {
 			return err
 		}
-		for len(w.bytes) > 0 && len(b.entries) < most {
+		for len(w.bytes) > 0 && len(b.Entries) < most {
 			payload, size, damage := w.next()
 			if size == 0 {
 				break
@@ -133,7 +138,7 @@ func (s *spool) readFrom(b *batch, end int64, most int) error {
 				s.log.Error("a record of the ledger's spool was passed over; its segment is kept", "segment", b.segment.path, "offset", at, "err", err)
 				continue
 			}
-			b.entries = append(b.entries, e)
+			b.Entries, b.Ends = append(b.Entries, e), append(b.Ends, b.end)
 		}
 	}
 	return nil

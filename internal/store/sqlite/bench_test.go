@@ -29,7 +29,7 @@ func BenchmarkInsert(b *testing.B) {
 			at = at.Add(10 * time.Millisecond)
 			batch[i].At = at
 		}
-		if err := s.Insert(b.Context(), batch); err != nil {
+		if err := s.Insert(b.Context(), ledger.Batch{Entries: batch}); err != nil {
 			b.Fatal(err)
 		}
 	}
