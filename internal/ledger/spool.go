@@ -57,6 +57,7 @@ type spool struct {
 	reading     *segment
 	readingFile *os.File
 	// What was read last, to be used again.
+	buffer  []byte
 	entries []Entry
 	ends    []int64
 }

@@ -21,7 +21,7 @@ import (
 // Run runs the suite. open makes an empty store, which the suite closes.
 func Run(t *testing.T, open func(t *testing.T) ledger.Store) {
 	for name, test := range map[string]func(*testing.T, ledger.Store){
-		"history": history, "once": once, "atomic": atomic, "charges": charges, "stop": stop, "together": together, "odd": odd,
+		"history": history, "once": once, "atomic": atomic, "charges": charges, "stop": stop, "pages": pages, "together": together, "odd": odd,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
@@ -231,30 +231,34 @@ func atomic(t *testing.T, s ledger.Store) {
 		t.Skip("memory does not break off")
 	}
 	r := rand.New(rand.NewPCG(1, 1))
-	var batch []ledger.Entry
+	batch := ledger.Batch{Source: "segment"}
 	for i := range 500 {
-		batch = append(batch, Random(r, fmt.Sprintf("%04x", i)))
+		batch.Entries, batch.Ends = append(batch.Entries, Random(r, fmt.Sprintf("%04x", i))), append(batch.Ends, int64(i+1))
 	}
 	for _, patience := range []time.Duration{0, time.Millisecond, 3 * time.Millisecond, 10 * time.Millisecond} {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		err := s.Insert(ctx, ledger.Batch{Entries: batch})
+		err := s.Insert(ctx, batch)
 		cancel()
 		n := len(all(t, s, ledger.Query{}))
 		if err == nil {
-			if n != len(batch) {
-				t.Fatalf("%d entries after an insert of %d", n, len(batch))
+			if n != len(batch.Entries) {
+				t.Fatalf("%d entries after an insert of %d", n, len(batch.Entries))
 			}
-			return
+			break
 		}
 		// A commit whose answer was not waited for may have succeeded.
-		if n != 0 && n != len(batch) {
-			t.Fatalf("%d entries of %d after %v", n, len(batch), err)
+		if n != 0 && n != len(batch.Entries) {
+			t.Fatalf("%d entries of %d after %v", n, len(batch.Entries), err)
 		}
 	}
-	insert(t, s, batch...)
 	oracle := ledger.NewMemory(0)
-	insert(t, oracle, batch...)
+	for _, to := range []ledger.Store{s, oracle} {
+		if err := to.Insert(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+	}
 	compareBalances(t, s, oracle, 0)
+	compare(t, s, oracle, ledger.Query{}, []string{"user"})
 }
 
 // charges: balances are kept by scope and period; the period 0 never ends, and
@@ -307,6 +311,26 @@ func stop(t *testing.T, s ledger.Store) {
 	if !errors.Is(err, enough) || len(seen) != 2300 || !slices.IsSorted(seen) {
 		t.Errorf("%v after %d entries, sorted %v", err, len(seen), slices.IsSorted(seen))
 	}
+}
+
+// pages: the entries of an hour that come in an order of their own, as those of
+// long and short requests do, are read in pages, each entry once and in order.
+func pages(t *testing.T, s ledger.Store) {
+	r := rand.New(rand.NewPCG(1, 1))
+	oracle := ledger.NewMemory(0)
+	for b := range 25 {
+		var batch []ledger.Entry
+		for i := range 1000 {
+			e := Random(r, fmt.Sprintf("%04x-%02x", i, b))
+			// Many share their time with others, also of other batches.
+			e.At = Epoch.Add(time.Duration(b)*3*time.Minute - time.Duration(r.IntN(100))*6*time.Second)
+			batch = append(batch, e)
+		}
+		insert(t, s, batch...)
+		insert(t, oracle, batch...)
+	}
+	compare(t, s, oracle, ledger.Query{}, []string{"hour"})
+	compare(t, s, oracle, ledger.Query{User: "ann", From: Epoch.Add(10*time.Minute + 1), Until: Epoch.Add(50 * time.Minute)}, []string{"user", "day"})
 }
 
 // together: several write and read at once.

@@ -3,6 +3,7 @@ package ledgersql
 import (
 	"cmp"
 	"encoding/binary"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -23,12 +24,19 @@ func (c charges) add(scope string, period, amount int64) {
 	c[k] = ledger.AddCapped(c[k], amount)
 }
 
-// sorted are the scopes, always in the same order: two gateways that charge the
-// same budgets would otherwise lock each other out.
-func (c charges) sorted() []scopeIn {
-	return slices.SortedFunc(maps.Keys(c), func(a, b scopeIn) int {
+// rows are those of balances, always in the same order: two gateways that add to
+// the same ones would otherwise lock each other out.
+func (c charges) rows() iter.Seq[[]any] {
+	keys := slices.SortedFunc(maps.Keys(c), func(a, b scopeIn) int {
 		return cmp.Or(cmp.Compare(a.scope, b.scope), cmp.Compare(a.period, b.period))
 	})
+	return func(yield func([]any) bool) {
+		for _, k := range keys {
+			if !yield([]any{k.scope, k.period, c[k]}) {
+				return
+			}
+		}
+	}
 }
 
 // pack writes the charges behind the same header as entries have.
@@ -44,16 +52,12 @@ func (c charges) pack() []byte {
 
 // unpack adds what pack wrote.
 func (c charges) unpack(b []byte) error {
-	rest, err := unseal(b)
+	d, err := unseal(b)
 	if err != nil {
 		return err
 	}
-	d := numbers{rest: rest}
 	for range d.many(3) {
-		c.add(d.text(), d.varint(), int64(d.upTo(math.MaxInt64)))
+		c.add(d.text(), d.varint(), d.upTo(math.MaxInt64))
 	}
-	if d.bad || len(d.rest) > 0 {
-		return errPack
-	}
-	return nil
+	return d.end()
 }

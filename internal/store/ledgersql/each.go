@@ -59,7 +59,7 @@ func (s *Store) eachOf(ctx context.Context, r *reading, f func(ledger.Entry) err
 // batchesAtOnce is how many batches one statement reads.
 const batchesAtOnce = 64
 
-const hourBatches = `SELECT first_at, source, ends, data FROM entry_batches WHERE hour = ? AND last_at >= ? AND first_at < ?
+const hourBatches = `SELECT first_at, source, ends, head, data FROM entry_batches WHERE hour = ? AND last_at >= ? AND first_at < ?
 	AND (first_at, source, ends) > (?, ?, ?) ORDER BY first_at, source, ends LIMIT ?`
 
 // page reads batches until none can have an entry of the page.
@@ -107,18 +107,14 @@ type reading struct {
 func (r *reading) batches(rows *sql.Rows, at *place) (n int, err error) {
 	defer rows.Close()
 	for rows.Next() {
-		var b sql.RawBytes
-		if err := rows.Scan(&at.first, &at.source, &at.ends, &b); err != nil {
+		var head, data sql.RawBytes
+		if err := rows.Scan(&at.first, &at.source, &at.ends, &head, &data); err != nil {
 			return 0, err
 		}
 		if r.bounded && at.first > r.last {
 			return 0, nil
 		}
-		u, err := unpack(b)
-		if err != nil {
-			return 0, err
-		}
-		if err := r.add(u); err != nil {
+		if err := r.add(head, data); err != nil {
 			return 0, err
 		}
 		n++
@@ -127,10 +123,18 @@ func (r *reading) batches(rows *sql.Rows, at *place) (n int, err error) {
 }
 
 // add adds the entries of a batch that may be of the page.
-func (r *reading) add(u *unpacker) error {
-	match := make([]bool, len(u.shapes))
+func (r *reading) add(head, data []byte) error {
+	shapes, err := unpackHead(head)
+	if err != nil {
+		return err
+	}
+	u, err := unpackBody(shapes, data)
+	if err != nil {
+		return err
+	}
+	match := make([]bool, len(shapes))
 	for i := range match {
-		match[i] = u.shapes[i].matches(&r.query)
+		match[i] = shapes[i].matches(&r.query)
 	}
 	for rec := (record{}); u.next(&rec); {
 		if !match[rec.shape] || !r.within(&rec) {
@@ -140,7 +144,7 @@ func (r *reading) add(u *unpacker) error {
 			r.cut()
 		}
 	}
-	return u.err()
+	return u.end()
 }
 
 // within is whether the record's time and id are behind the page before and, as

@@ -18,31 +18,36 @@ var expressions = map[string]string{
 	ledger.Day: "hour / 86400", ledger.Hour: "hour / 3600",
 }
 
-// groups are the totals of a query's groups.
+// groups are the sums of a query's groups.
 type groups struct {
 	query ledger.Query
 	span  span
 	by    []string
-	rows  map[string]*ledger.Row
+	all   map[string]*group
 }
 
-func (g *groups) add(values []string, t *ledger.Totals) {
-	if t.Requests == 0 {
+type group struct {
+	values []string
+	sums
+}
+
+func (g *groups) add(values []string, s *sums) {
+	if s[requests] == 0 {
 		return
 	}
 	name := strings.Join(values, "\x00") // no text holds a zero byte
-	if g.rows[name] == nil {
-		g.rows[name] = &ledger.Row{By: values}
+	if g.all[name] == nil {
+		g.all[name] = &group{values: values}
 	}
-	addTotals(&g.rows[name].Totals, t)
+	g.all[name].add(s)
 }
 
-// addRow adds a row of totals and of the dimensions' values.
+// addRow adds a row of sums and of the dimensions' values.
 func (g *groups) addRow(rows *sql.Rows) error {
-	var t ledger.Totals
+	var s sums
 	var to []any
-	for _, f := range fields(&t) {
-		to = append(to, f)
+	for i := range s {
+		to = append(to, &s[i])
 	}
 	values, periods := make([]string, len(g.by)), make([]int64, len(g.by))
 	for i, d := range g.by {
@@ -60,25 +65,50 @@ func (g *groups) addRow(rows *sql.Rows) error {
 			values[i] = ledger.Period(d, time.Unix(periods[i]*unit, 0))
 		}
 	}
-	g.add(values, &t)
+	g.add(values, &s)
 	return nil
 }
 
-// addBatch adds the entries of a batch that the query selects, which are all of
-// the hour.
-func (g *groups) addBatch(hour int64, u *unpacker) error {
-	totals := make([]ledger.Totals, len(u.shapes))
-	for r := (record{}); u.next(&r); {
-		if r.at >= g.span.from && r.at < g.span.until {
-			r.addTo(&totals[r.shape], u.shapes[r.shape].priced)
+// addShapes adds the sums of a batch, which is of the hour.
+func (g *groups) addShapes(hour int64, shapes []counted) {
+	for i := range shapes {
+		if s := &shapes[i]; s.matches(&g.query) {
+			g.add(s.values(g.by, hour), &s.sums)
 		}
 	}
-	for i := range totals {
-		if s := &u.shapes[i]; totals[i].Requests > 0 && s.matches(&g.query) {
-			g.add(s.values(g.by, hour), &totals[i])
+}
+
+// addCut adds of batches the entries that are of the query's time.
+func (g *groups) addCut(rows *sql.Rows) error {
+	defer rows.Close()
+	for rows.Next() {
+		var hour int64
+		var head, data sql.RawBytes
+		if err := rows.Scan(&hour, &head, &data); err != nil {
+			return err
 		}
+		shapes, err := unpackHead(head)
+		if err != nil {
+			return err
+		}
+		for i := range shapes {
+			shapes[i].sums = sums{}
+		}
+		u, err := unpackBody(shapes, data)
+		if err != nil {
+			return err
+		}
+		for r := (record{}); u.next(&r); {
+			if s := &shapes[r.shape]; r.at >= g.span.from && r.at < g.span.until {
+				s.sums.count(&r.counts, s.priced)
+			}
+		}
+		if err := u.end(); err != nil {
+			return err
+		}
+		g.addShapes(hour, shapes)
 	}
-	return u.err()
+	return rows.Err()
 }
 
 // values are the shape's values of the dimensions.
@@ -105,13 +135,12 @@ func (s *shape) values(by []string, hour int64) []string {
 	return values
 }
 
-// sorted are the groups by their values: databases sort texts by their own
-// rules.
-func (g *groups) sorted() []ledger.Row {
-	all := make([]ledger.Row, 0, len(g.rows))
-	for _, r := range g.rows {
-		all = append(all, *r)
+// rows are the groups by their values: databases sort texts by their own rules.
+func (g *groups) rows() []ledger.Row {
+	rows := make([]ledger.Row, 0, len(g.all))
+	for _, one := range g.all {
+		rows = append(rows, ledger.Row{By: one.values, Totals: one.totals()})
 	}
-	ledger.SortRows(all)
-	return all
+	ledger.SortRows(rows)
+	return rows
 }

@@ -2,11 +2,12 @@
 // understand. The packages sqlite and postgres use it, and add how each is
 // reached.
 //
-//	Insert ──▶ entry_batches + pending_batches ──fold, once a minute──▶ usage_by_hour + balances
+//	Insert ──▶ entry_batches + pending_batches ──fold, all five minutes──▶ usage_by_hour + balances
 //
 // A batch is one row, whose entries only this package can read; sums are rows
-// for everyone. Questions are answered from the sums of whole hours, the batches
-// that are still pending, and the batches of hours that are asked for in part.
+// for everyone. Questions are answered from the sums of whole hours, the heads of
+// batches that are still pending, and the batches of hours that are asked for in
+// part.
 package ledgersql
 
 import (
@@ -44,10 +45,10 @@ type Dialect struct {
 type Store struct {
 	dialect     Dialect
 	write, read *sql.DB
-	sumsOf      string // of a full chunk
 
 	migrating sync.Mutex
-	ready     bool // guarded by migrating
+	ready     bool       // guarded by migrating
+	prepared  statements // set before ready
 
 	mu       sync.Mutex
 	unfolded int       // entries that were added since
@@ -58,9 +59,7 @@ var _ ledger.Store = (*Store)(nil)
 
 // New makes a store. The pools, which may be one, become the store's.
 func New(d Dialect, write, read *sql.DB) *Store {
-	s := &Store{dialect: d, write: write, read: read}
-	s.sumsOf = s.sumsSQL(chunk)
-	return s
+	return &Store{dialect: d, write: write, read: read}
 }
 
 //go:embed migrations/*.sql
@@ -85,6 +84,9 @@ func (s *Store) migrate(ctx context.Context) error {
 	}
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("cannot bring the ledger's schema up to date: %w", err)
+	}
+	if err := s.prepare(ctx); err != nil {
+		return err
 	}
 	s.ready = true
 	return nil

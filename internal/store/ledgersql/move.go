@@ -15,6 +15,16 @@ import (
 // Their charges are in the balances already.
 func (s *Store) moveEntries() *goose.Migration {
 	return goose.NewGoMigration(3, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
+		batch, err := tx.PrepareContext(ctx, s.bind(insertBatch))
+		if err != nil {
+			return err
+		}
+		defer batch.Close()
+		pending, err := tx.PrepareContext(ctx, s.bind(insertPending))
+		if err != nil {
+			return err
+		}
+		defer pending.Close()
 		at, id := int64(-1), ""
 		for {
 			entries, err := s.oldEntries(ctx, tx, at, id)
@@ -24,13 +34,13 @@ func (s *Store) moveEntries() *goose.Migration {
 			if len(entries) == 0 {
 				break
 			}
-			if err := s.insertBatch(ctx, tx, ledger.Batch{Entries: entries}); err != nil {
+			if err := insertBatches(ctx, ledger.Batch{Entries: entries}, batch, pending); err != nil {
 				return err
 			}
 			last := &entries[len(entries)-1]
 			at, id = last.At.UnixNano(), last.ID
 		}
-		_, err := tx.ExecContext(ctx, "DROP TABLE entries")
+		_, err = tx.ExecContext(ctx, "DROP TABLE entries")
 		return err
 	}}, nil)
 }

@@ -94,14 +94,14 @@ func (s *Store) Group(ctx context.Context, q ledger.Query, by []string) ([]ledge
 	if ok, err := s.readable(ctx); !ok {
 		return nil, err
 	}
-	g := groups{query: q, by: by, span: spanOf(&q), rows: map[string]*ledger.Row{}}
+	g := groups{query: q, by: by, span: spanOf(&q), all: map[string]*group{}}
 	err := s.snapshot(ctx, func(tx *sql.Tx) error {
 		if err := s.groupSums(ctx, tx, &g); err != nil {
 			return err
 		}
 		return s.groupBatches(ctx, tx, &g)
 	})
-	return g.sorted(), err
+	return g.rows(), err
 }
 
 // groupSums adds the sums of whole hours.
@@ -131,27 +131,36 @@ func (s *Store) groupSums(ctx context.Context, tx *sql.Tx, g *groups) error {
 
 const (
 	// The pending batches of whole hours, which the sums do not have yet.
-	pendingBatches = `SELECT b.hour, b.data FROM pending_batches p JOIN entry_batches b ON b.source = p.source AND b.ends = p.ends
+	pendingHeads = `SELECT b.hour, b.head FROM pending_batches p JOIN entry_batches b ON b.source = p.source AND b.ends = p.ends
 		WHERE b.hour >= ? AND b.hour < ?`
-	// All batches of an hour that have something of a time.
-	partBatches = "SELECT hour, data FROM entry_batches WHERE hour = ? AND last_at >= ? AND first_at < ?"
+	// The batches of an hour that are within a time as a whole, and those that
+	// have something of it and something else.
+	wholeHeads = "SELECT hour, head FROM entry_batches WHERE hour = ? AND first_at >= ? AND last_at < ?"
+	cutBatches = `SELECT hour, head, data FROM entry_batches WHERE hour = ? AND last_at >= ? AND first_at < ?
+		AND (first_at < ? OR last_at >= ?)`
 )
 
 // groupBatches adds what the sums do not have.
 func (s *Store) groupBatches(ctx context.Context, tx *sql.Tx, g *groups) error {
-	rows, err := tx.QueryContext(ctx, s.bind(pendingBatches), g.span.firstHour*3600, g.span.behindHour*3600)
+	rows, err := tx.QueryContext(ctx, s.bind(pendingHeads), g.span.firstHour*3600, g.span.behindHour*3600)
 	if err != nil {
 		return err
 	}
-	if err := eachBatch(rows, g.addBatch); err != nil {
+	if err := eachHead(rows, g.addShapes); err != nil {
 		return err
 	}
 	for _, part := range g.span.parts {
-		rows, err := tx.QueryContext(ctx, s.bind(partBatches), part*3600, g.span.from, g.span.until)
+		rows, err := tx.QueryContext(ctx, s.bind(wholeHeads), part*3600, g.span.from, g.span.until)
 		if err != nil {
 			return err
 		}
-		if err := eachBatch(rows, g.addBatch); err != nil {
+		if err := eachHead(rows, g.addShapes); err != nil {
+			return err
+		}
+		if rows, err = tx.QueryContext(ctx, s.bind(cutBatches), part*3600, g.span.from, g.span.until, g.span.from, g.span.until); err != nil {
+			return err
+		}
+		if err := g.addCut(rows); err != nil {
 			return err
 		}
 	}

@@ -2,12 +2,52 @@ package ledgersql
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/headgate-ai/headgate/internal/ledger"
+	"github.com/headgate-ai/headgate/internal/llm"
 )
+
+// sumColumns are those of usage_by_hour: seven that name a row, and its sums.
+var sumColumns = strings.Fields(`hour tenant key_name user_name model provider target
+	requests input_tokens cached_tokens cache_write_tokens output_tokens reasoning_tokens cost unpriced`)
+
+const sumKeys = 7
+
+// sums are totals in the order of their columns, which are also named here where
+// the code needs them. They stop at the largest number.
+type sums [8]int64
+
+const (
+	requests = 0
+	unpriced = 7
+)
+
+// counts are an entry's, in the order of the sums between those.
+type counts [6]int64
+
+func (s *sums) count(c *counts, priced bool) {
+	s[requests]++
+	for i, n := range c {
+		s[1+i] = ledger.AddCapped(s[1+i], n)
+	}
+	if !priced {
+		s[unpriced]++
+	}
+}
+
+func (s *sums) add(more *sums) {
+	for i, n := range more {
+		s[i] = ledger.AddCapped(s[i], n)
+	}
+}
+
+func (s *sums) totals() ledger.Totals {
+	return ledger.Totals{Requests: s[0], Input: s[1], Cached: s[2], CacheWrite: s[3], Output: s[4], Reasoning: s[5], Cost: llm.Money(s[6]), Unpriced: s[7]}
+}
 
 // sumKey is what usage is summed by: all that can be grouped by and filtered.
 type sumKey struct {
@@ -16,61 +56,54 @@ type sumKey struct {
 }
 
 // hourly are sums by hour.
-type hourly map[sumKey]*ledger.Totals
+type hourly map[sumKey]*sums
 
-// add adds the entries of a batch, which are all of the hour.
-func (h hourly) add(hour int64, u *unpacker) error {
-	totals := make([]ledger.Totals, len(u.shapes))
-	for r := (record{}); u.next(&r); {
-		r.addTo(&totals[r.shape], u.shapes[r.shape].priced)
-	}
-	for i := range totals {
-		if totals[i].Requests == 0 {
-			continue
-		}
-		s := &u.shapes[i]
+// add adds the sums of a batch, which is of the hour.
+func (h hourly) add(hour int64, shapes []counted) {
+	for i := range shapes {
+		s := &shapes[i]
 		k := sumKey{hour, s.tenant, s.key, s.user, s.model, s.provider, s.target}
 		if h[k] == nil {
-			h[k] = &ledger.Totals{}
+			h[k] = new(sums)
 		}
-		addTotals(h[k], &totals[i])
+		h[k].add(&s.sums)
 	}
-	return u.err()
 }
 
-func (h hourly) sorted() []sumKey {
-	return slices.SortedFunc(maps.Keys(h), func(a, b sumKey) int {
-		return cmp.Or(cmp.Compare(a.hour, b.hour), strings.Compare(a.tenant, b.tenant), strings.Compare(a.key, b.key), strings.Compare(a.user, b.user),
-			strings.Compare(a.model, b.model), strings.Compare(a.provider, b.provider), strings.Compare(a.target, b.target))
+// rows are those of usage_by_hour, always in the same order: see charges.rows.
+func (h hourly) rows() iter.Seq[[]any] {
+	keys := slices.SortedFunc(maps.Keys(h), func(a, b sumKey) int {
+		return cmp.Or(cmp.Compare(a.hour, b.hour), cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.key, b.key), cmp.Compare(a.user, b.user),
+			cmp.Compare(a.model, b.model), cmp.Compare(a.provider, b.provider), cmp.Compare(a.target, b.target))
 	})
-}
-
-// fields are the parts of totals, in the order of their columns.
-func fields(t *ledger.Totals) [8]*int64 {
-	return [...]*int64{&t.Requests, &t.Input, &t.Cached, &t.CacheWrite, &t.Output, &t.Reasoning, (*int64)(&t.Cost), &t.Unpriced}
-}
-
-func addTotals(to, t *ledger.Totals) {
-	add := fields(t)
-	for i, n := range fields(to) {
-		*n += *add[i]
+	return func(yield func([]any) bool) {
+		row := make([]any, 0, len(sumColumns))
+		for _, k := range keys {
+			row = append(row[:0], k.hour, k.tenant, k.key, k.user, k.model, k.provider, k.target)
+			for _, n := range h[k] {
+				row = append(row, n)
+			}
+			if !yield(row) {
+				return
+			}
+		}
 	}
 }
-
-// sumColumns are those of usage_by_hour: seven that name a row, and the totals.
-var sumColumns = strings.Fields(`hour tenant key_name user_name model provider target
-	requests input_tokens cached_tokens cache_write_tokens output_tokens reasoning_tokens cost unpriced`)
-
-const sumKeys = 7
 
 // sumsSQL adds so many rows to usage_by_hour.
-func (s *Store) sumsSQL(rows int) string {
+func sumsSQL(rows int) string {
 	var set []string
 	for _, c := range sumColumns[sumKeys:] {
 		set = append(set, c+" = "+added("usage_by_hour", c))
 	}
-	return s.bind("INSERT INTO usage_by_hour (" + strings.Join(sumColumns, ", ") + ") VALUES " + rowsOf(len(sumColumns), rows) +
-		" ON CONFLICT (" + strings.Join(sumColumns[:sumKeys], ", ") + ") DO UPDATE SET " + strings.Join(set, ", "))
+	return "INSERT INTO usage_by_hour (" + strings.Join(sumColumns, ", ") + ") VALUES " + rowsOf(len(sumColumns), rows) +
+		" ON CONFLICT (" + strings.Join(sumColumns[:sumKeys], ", ") + ") DO UPDATE SET " + strings.Join(set, ", ")
+}
+
+// balancesSQL adds to so many balances.
+func balancesSQL(rows int) string {
+	return "INSERT INTO balances (scope, period, used) VALUES " + rowsOf(3, rows) +
+		" ON CONFLICT (scope, period) DO UPDATE SET used = " + added("balances", "used")
 }
 
 // rowsOf are the placeholders of rows.

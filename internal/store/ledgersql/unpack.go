@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"math"
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/ledger"
@@ -16,26 +17,34 @@ var (
 	errPack    = errors.New("a record of the ledger's database is not one that this version writes")
 )
 
-// unseal is what stands behind the header, if that fits.
-func unseal(b []byte) ([]byte, error) {
-	switch {
-	case len(b) < packHeader:
-		return nil, errPack
-	case b[0] != packVersion:
-		return nil, errVersion
-	case crc32.Checksum(b[packHeader:], castagnoli) != binary.LittleEndian.Uint32(b[1:]):
-		return nil, errDamaged
-	}
-	return b[packHeader:], nil
-}
-
 // numbers reads what is left of a record. Once something is wrong all is zero.
 type numbers struct {
 	rest []byte
 	bad  bool
 }
 
+// unseal reads a record whose header fits.
+func unseal(b []byte) (numbers, error) {
+	switch {
+	case len(b) < packHeader:
+		return numbers{}, errPack
+	case b[0] != packVersion:
+		return numbers{}, errVersion
+	case crc32.Checksum(b[packHeader:], castagnoli) != binary.LittleEndian.Uint32(b[1:]):
+		return numbers{}, errDamaged
+	}
+	return numbers{rest: b[packHeader:]}, nil
+}
+
 func (d *numbers) spoil() { d.rest, d.bad = nil, true }
+
+// end is what is wrong with a record of which all should have been read.
+func (d *numbers) end() error {
+	if d.bad || len(d.rest) > 0 {
+		return errPack
+	}
+	return nil
+}
 
 func (d *numbers) uvarint() uint64 {
 	n, size := binary.Uvarint(d.rest)
@@ -53,13 +62,13 @@ func (d *numbers) varint() int64 {
 }
 
 // upTo reads a number of at most most; a larger one is wrong.
-func (d *numbers) upTo(most uint64) uint64 {
+func (d *numbers) upTo(most uint64) int64 {
 	n := d.uvarint()
 	if n > most {
 		d.spoil()
 		return 0
 	}
-	return n
+	return int64(n)
 }
 
 // many reads how many things follow, which have at least so many bytes each: no
@@ -80,11 +89,52 @@ func (d *numbers) bytes(n uint64) []byte {
 
 func (d *numbers) text() string { return string(d.bytes(d.uvarint())) }
 
-// unpacker reads a batch: its shapes at once, its entries one by one.
+// leastShape is how many bytes a shape has at least.
+const leastShape = 18
+
+// unpackHead reads what packer.head wrote.
+func unpackHead(b []byte) ([]counted, error) {
+	d, err := unseal(b)
+	if err != nil {
+		return nil, err
+	}
+	texts := make([]string, d.many(1))
+	for i := range texts {
+		texts[i] = d.text()
+	}
+	shapes := make([]counted, d.many(leastShape))
+	for i := range shapes {
+		d.shape(&shapes[i], texts)
+	}
+	return shapes, d.end()
+}
+
+func (d *numbers) shape(s *counted, texts []string) {
+	flags := d.bytes(1)
+	if d.bad {
+		return
+	}
+	s.estimated, s.priced = flags[0]&flagEstimated != 0, flags[0]&flagPriced != 0
+	s.status = int(d.upTo(ledger.MaxCount))
+	for _, t := range s.texts() {
+		if n := d.uvarint(); n < uint64(len(texts)) {
+			*t = texts[n]
+		} else {
+			d.spoil()
+		}
+	}
+	for i := range s.sums[:unpriced] {
+		s.sums[i] = d.upTo(math.MaxInt64)
+	}
+	if !s.priced {
+		s.sums[unpriced] = s.sums[requests]
+	}
+}
+
+// unpacker reads entries one by one.
 type unpacker struct {
 	numbers
-	shapes []shape
-	left   int // entries
+	shapes []counted
 	at     int64
 }
 
@@ -92,84 +142,37 @@ type unpacker struct {
 type record struct {
 	shape  int
 	at     int64 // nanoseconds since 1970
-	counts [6]int64
+	counts counts
 
 	id, request       []byte // parts of the batch
 	idHex, requestHex bool
 }
 
-// The least bytes that these have.
-const (
-	leastShape  = 11
-	leastRecord = 10
-)
-
-func unpack(b []byte) (*unpacker, error) {
-	rest, err := unseal(b)
-	if err != nil {
-		return nil, err
-	}
-	u := &unpacker{numbers: numbers{rest: rest}}
-	u.left = u.many(leastRecord)
-	texts := make([]string, u.many(1))
-	for i := range texts {
-		texts[i] = u.text()
-	}
-	u.shapes = make([]shape, u.many(leastShape))
-	for i := range u.shapes {
-		u.readShape(&u.shapes[i], texts)
-	}
-	if u.bad {
-		return nil, errPack
-	}
-	return u, nil
+// unpackBody begins to read what packer.body wrote.
+func unpackBody(shapes []counted, b []byte) (unpacker, error) {
+	d, err := unseal(b)
+	return unpacker{numbers: d, shapes: shapes}, err
 }
 
-func (u *unpacker) readShape(s *shape, texts []string) {
-	flags := u.bytes(1)
-	if u.bad {
-		return
-	}
-	s.estimated, s.priced = flags[0]&flagEstimated != 0, flags[0]&flagPriced != 0
-	s.status = int(u.upTo(ledger.MaxCount))
-	for _, t := range s.texts() {
-		if n := u.uvarint(); n < uint64(len(texts)) {
-			*t = texts[n]
-		} else {
-			u.spoil()
-		}
-	}
-}
-
-// next reads an entry. It reports false at the end, which is one only if err is
-// nil.
+// next reads an entry. It reports false at the end, which is a good one if end
+// says so.
 func (u *unpacker) next(r *record) bool {
-	if u.left == 0 || u.bad {
-		u.bad = u.bad || len(u.rest) > 0
+	if len(u.rest) == 0 {
 		return false
 	}
-	u.left--
 	u.at += u.varint()
 	r.at = u.at
 	shape := u.uvarint()
 	r.id, r.idHex = u.id()
 	r.request, r.requestHex = u.id()
 	for i := range r.counts {
-		r.counts[i] = int64(u.upTo(ledger.MaxCount))
+		r.counts[i] = u.upTo(ledger.MaxCount)
 	}
 	if shape >= uint64(len(u.shapes)) || r.at < 0 {
 		u.spoil()
 	}
 	r.shape = int(shape)
 	return !u.bad
-}
-
-// err is what ended the reading.
-func (u *unpacker) err() error {
-	if u.bad {
-		return errPack
-	}
-	return nil
 }
 
 func (u *unpacker) id() (b []byte, isHex bool) {
@@ -179,34 +182,20 @@ func (u *unpacker) id() (b []byte, isHex bool) {
 
 // entry makes an entry of the record.
 func (u *unpacker) entry(r *record) ledger.Entry {
-	s := &u.shapes[r.shape]
+	s, n := &u.shapes[r.shape], &r.counts
 	return ledger.Entry{
 		ID: id(r.id, r.idHex), At: time.Unix(0, r.at).UTC(), RequestID: id(r.request, r.requestHex),
 		Tenant: s.tenant, Key: s.key, User: s.user, Model: s.model, Provider: s.provider, Target: s.target,
 		Dialect: s.dialect, Op: s.op, Outcome: s.outcome, Status: s.status, Priced: s.priced,
-		Usage: llm.Usage{Input: r.counts[0], Cached: r.counts[1], CacheWrite: r.counts[2], Output: r.counts[3], Reasoning: r.counts[4], Estimated: s.estimated},
-		Cost:  llm.Money(r.counts[5]),
-	}
-}
-
-// addTo counts the record, whose shape has the price or not.
-func (r *record) addTo(t *ledger.Totals, priced bool) {
-	t.Requests++
-	t.Input += r.counts[0]
-	t.Cached += r.counts[1]
-	t.CacheWrite += r.counts[2]
-	t.Output += r.counts[3]
-	t.Reasoning += r.counts[4]
-	t.Cost += llm.Money(r.counts[5])
-	if !priced {
-		t.Unpriced++
+		Usage: llm.Usage{Input: n[0], Cached: n[1], CacheWrite: n[2], Output: n[3], Reasoning: n[4], Estimated: s.estimated},
+		Cost:  llm.Money(n[5]),
 	}
 }
 
 // matches is whether the query selects entries of the shape, by all but their
 // times.
 func (s *shape) matches(q *ledger.Query) bool {
-	e := ledger.Entry{Tenant: s.tenant, Key: s.key, User: s.user, Model: s.model, Provider: s.provider}
-	rest := ledger.Query{Tenant: q.Tenant, Key: q.Key, User: q.User, Model: q.Model, Provider: q.Provider}
-	return rest.Match(&e)
+	rest := *q
+	rest.From, rest.Until = time.Time{}, time.Time{}
+	return rest.Match(&ledger.Entry{Tenant: s.tenant, Key: s.key, User: s.user, Model: s.model, Provider: s.provider})
 }

@@ -13,6 +13,7 @@ CREATE TABLE entry_batches (
     first_at BIGINT NOT NULL,
     last_at  BIGINT NOT NULL,
     entries  BIGINT NOT NULL,
+    head     BYTEA  NOT NULL,
     data     BYTEA  NOT NULL,
     PRIMARY KEY (source, ends, hour)
 );
