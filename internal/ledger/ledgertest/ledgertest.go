@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -21,7 +22,7 @@ import (
 // Run runs the suite. open makes an empty store, which the suite closes.
 func Run(t *testing.T, open func(t *testing.T) ledger.Store) {
 	for name, test := range map[string]func(*testing.T, ledger.Store){
-		"history": history, "once": once, "atomic": atomic, "charges": charges, "stop": stop, "pages": pages, "together": together, "odd": odd,
+		"history": history, "once": once, "atomic": atomic, "charges": charges, "stop": stop, "pages": pages, "absurd": absurd, "together": together, "odd": odd,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
@@ -331,6 +332,33 @@ func pages(t *testing.T, s ledger.Store) {
 	}
 	compare(t, s, oracle, ledger.Query{}, []string{"hour"})
 	compare(t, s, oracle, ledger.Query{User: "ann", From: Epoch.Add(10*time.Minute + 1), Until: Epoch.Add(50 * time.Minute)}, []string{"user", "day"})
+}
+
+// absurd: what no provider can mean does not keep the ledger from going on. Sums
+// of it stop at the largest number.
+func absurd(t *testing.T, s ledger.Store) {
+	if _, memory := s.(*ledger.Memory); memory {
+		t.Skip("the sums in memory are plain")
+	}
+	e := ledger.Entry{At: Epoch, Usage: llm.Usage{Input: ledger.MaxCount}}
+	for part := range 3 {
+		var batch []ledger.Entry
+		for i := range 600 {
+			e.ID = fmt.Sprint(part, "-", i)
+			batch = append(batch, e)
+		}
+		insert(t, s, batch...)
+		if err := s.Prune(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		want := int64(600*(part+1)) * ledger.MaxCount
+		if part > 0 {
+			want = math.MaxInt64
+		}
+		if got, err := s.Sum(t.Context(), ledger.Query{}); err != nil || got.Input != want || got.Requests != int64(600*(part+1)) {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
 }
 
 // together: several write and read at once.

@@ -1,10 +1,13 @@
 package sqlite
 
 import (
+	"database/sql"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pressly/goose/v3"
 
 	"github.com/headgate-ai/headgate/internal/ledger"
 	"github.com/headgate-ai/headgate/internal/ledger/ledgertest"
@@ -63,4 +66,23 @@ func TestWhatCannotBeOpened(t *testing.T) {
 	if b, err := os.ReadFile(other); err != nil || !strings.HasPrefix(string(b), "This is no database.") {
 		t.Error("the other file was changed")
 	}
+}
+
+// A file whose entries have a row each is brought over at the first use.
+func TestOldLayout(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	oracle := ledgertest.Old(t, db, goose.DialectSQLite3)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ledgertest.Moved(t, s, oracle)
 }
