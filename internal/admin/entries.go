@@ -3,6 +3,7 @@ package admin
 import (
 	"bufio"
 	"context"
+	"io"
 	"net/http"
 	"slices"
 
@@ -39,7 +40,8 @@ func (g *server) entries(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	if a.csv {
 		w.Header().Set("Content-Type", "text/csv; charset=utf-8")
-		err = ledger.WriteCSV(b, source)
+		// Not b itself, which the writer would take for its own and flush.
+		err = ledger.WriteCSV(struct{ io.Writer }{b}, source)
 	} else {
 		w.Header().Set("Content-Type", "application/json")
 		err = ledger.WriteJSON(b, source)
