@@ -13,7 +13,7 @@ const (
 	// mostRows and gathering bound a batch: a commit costs as much as hundreds of
 	// entries. Nobody waits for it: who reads has what is there brought over first.
 	mostRows  = 4096
-	gathering = time.Second
+	gathering = 4 * time.Second
 	// attempt bounds one Insert, so that a store that hangs is noticed.
 	attempt = 30 * time.Second
 	// firstPause doubles with each failure up to lastPause.

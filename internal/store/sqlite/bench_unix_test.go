@@ -29,17 +29,18 @@ func cpu(b *testing.B) time.Duration {
 
 // BenchmarkEntry is what an entry costs, from Append to its commit and into the
 // sums: cpu-ns/op is the processor time of all threads. So many entries are
-// brought over at once as come in a second, each of one of so many users with a
-// budget of tokens and one of money.
+// brought over at once: 4000 come in the time that the ingester waits, at a
+// thousand a second. Each is of one of so many users with a budget of tokens and
+// one of money.
 func BenchmarkEntry(b *testing.B) {
-	for _, second := range []int{100, 1000, 4000} {
+	for _, batch := range []int{100, 1000, 4000} {
 		for _, users := range []int{10, 1000, 10_000} {
-			b.Run(fmt.Sprintf("second=%d/users=%d", second, users), func(b *testing.B) { benchmarkEntry(b, second, users) })
+			b.Run(fmt.Sprintf("batch=%d/users=%d", batch, users), func(b *testing.B) { benchmarkEntry(b, batch, users) })
 		}
 	}
 }
 
-func benchmarkEntry(b *testing.B, second, users int) {
+func benchmarkEntry(b *testing.B, batch, users int) {
 	c := ledger.Default()
 	c.Kind, c.Path = ledger.KindSQLite, filepath.Join(b.TempDir(), "ledger.db")
 	s, err := Open(c.Path)
@@ -61,12 +62,12 @@ func benchmarkEntry(b *testing.B, second, users int) {
 	b.ReportAllocs()
 	for b.Loop() {
 		e := entries[n%len(entries)]
-		at = at.Add(time.Second / time.Duration(second))
+		at = at.Add(time.Millisecond)
 		e.At = at
 		if err := room.Append(&e); err != nil {
 			b.Fatal(err)
 		}
-		if n++; n%second == 0 {
+		if n++; n%batch == 0 {
 			flush()
 		}
 	}
