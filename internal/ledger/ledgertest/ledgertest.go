@@ -319,12 +319,12 @@ func stop(t *testing.T, s ledger.Store) {
 func pages(t *testing.T, s ledger.Store) {
 	r := rand.New(rand.NewPCG(1, 1))
 	oracle := ledger.NewMemory(0)
-	for b := range 25 {
+	for b := range 12 {
 		var batch []ledger.Entry
 		for i := range 1000 {
 			e := Random(r, fmt.Sprintf("%04x-%02x", i, b))
 			// Many share their time with others, also of other batches.
-			e.At = Epoch.Add(time.Duration(b)*3*time.Minute - time.Duration(r.IntN(100))*6*time.Second)
+			e.At = Epoch.Add(time.Duration(b)*5*time.Minute - time.Duration(r.IntN(100))*6*time.Second)
 			batch = append(batch, e)
 		}
 		insert(t, s, batch...)
