@@ -2,7 +2,7 @@
 // understand. The packages sqlite and postgres use it, and add how each is
 // reached.
 //
-//	Insert ──▶ entry_batches + pending_batches ──fold, all five minutes──▶ usage_by_hour + balances
+//	Insert ──▶ entry_batches + pending_batches ──fold, every five minutes──▶ usage_by_hour + balances
 //
 // A batch is one row, whose entries only this package can read; sums are rows
 // for everyone. Questions are answered from the sums of whole hours, the heads of
