@@ -57,8 +57,9 @@ type Gateway struct {
 	// Quota keeps the limits of the plan that is running.
 	Quota *quota.Room
 	Plan  func() *quota.Plan
-	// Usage reads the ledger; nil where none is kept.
-	Usage Usage
+	// Usage and Entries read the ledger; nil where none is kept.
+	Usage   Usage
+	Entries Entries
 	// Degradation is how far the gateway is turned down.
 	Degradation Degradation
 }
@@ -84,6 +85,7 @@ func Handler(gateway Gateway) http.Handler {
 	closed.HandleFunc("GET /admin/v1/requests", g.requests)
 	closed.HandleFunc("GET /admin/v1/requests/{id}", g.request)
 	closed.HandleFunc("GET /admin/v1/usage", g.usage)
+	closed.HandleFunc("GET /admin/v1/usage/entries", g.entries)
 	closed.HandleFunc("GET /admin/v1/audit", g.audit)
 	closed.HandleFunc("GET /admin/v1/keys", g.listKeys)
 	closed.HandleFunc("POST /admin/v1/keys", g.createKey)

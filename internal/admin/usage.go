@@ -3,8 +3,10 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -47,16 +49,9 @@ func (g *server) usage(w http.ResponseWriter, r *http.Request) {
 	if g.Usage != nil {
 		known = ledgerUsage
 	}
-	for name := range q {
-		switch {
-		case slices.Contains(known, name):
-		case slices.Contains(ledgerUsage, name):
-			fail(w, http.StatusBadRequest, fmt.Sprintf("%q needs a ledger, and none is kept; set ledger.kind to sqlite or postgres", name))
-			return
-		default:
-			fail(w, http.StatusBadRequest, "unknown parameter; usage takes "+strings.Join(known, ", "))
-			return
-		}
+	if err := know(q, known); err != nil {
+		fail(w, http.StatusBadRequest, err.Error())
+		return
 	}
 	totals := g.Journal.Totals(q.Get("model"), q.Get("key"), q.Get("tenant"))
 	if g.Usage == nil {
@@ -76,6 +71,20 @@ func (g *server) usage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.answer(w, rows, totals)
+}
+
+// know says what is wrong with the parameters' names.
+func know(q url.Values, known []string) error {
+	for name := range q {
+		switch {
+		case slices.Contains(known, name):
+		case slices.Contains(ledgerUsage, name) && len(known) == len(plainUsage):
+			return fmt.Errorf("%q needs a ledger, and none is kept; set ledger.kind to sqlite or postgres", name)
+		default:
+			return errors.New("unknown parameter; usage takes " + strings.Join(known, ", "))
+		}
+	}
+	return nil
 }
 
 // ask reads the parameters.

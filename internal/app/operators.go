@@ -26,6 +26,9 @@ func (a *App) operations() admin.Gateway {
 		g.Usage = func(ctx context.Context, q ledger.Query, by []string) ([]ledger.Row, error) {
 			return UsageRows(ctx, a.gateway.Ledger, q, by)
 		}
+		g.Entries = func(ctx context.Context, q ledger.Query, f func(ledger.Entry) error) error {
+			return UsageEntries(ctx, a.gateway.Ledger, q, f)
+		}
 	}
 	return g
 }

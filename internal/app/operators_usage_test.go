@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -63,6 +64,20 @@ func TestOperatorsUsage(t *testing.T) {
 			t.Errorf("%s: %d %s", query, a.StatusCode, a.Bytes)
 		}
 	}
+	entries := g.operate("GET", "/admin/v1/usage/entries?model=openai/sim-small&tenant=tests", "")
+	var lines []map[string]any
+	if err := json.Unmarshal(entries.Bytes, &lines); err != nil || len(lines) != 3 || lines[0]["key"] != "test" || lines[0]["output_tokens"] != 16.0 {
+		t.Errorf("%d %s, %v", entries.StatusCode, entries.Bytes, err)
+	}
+	csv = g.operate("GET", "/admin/v1/usage/entries?format=csv", "")
+	if lines := strings.Split(strings.TrimSpace(string(csv.Bytes)), "\n"); len(lines) != 6 || !strings.HasPrefix(lines[0], "id,at,") || !strings.HasPrefix(csv.Header.Get("Content-Type"), "text/csv") {
+		t.Errorf("%q", lines)
+	}
+	for query, want := range map[string]string{"?by=key": "unknown parameter", "?from=now": "write a date"} {
+		if a := g.operate("GET", "/admin/v1/usage/entries"+query, ""); a.StatusCode != 400 || !strings.Contains(string(a.Bytes), want) {
+			t.Errorf("%s: %d %s", query, a.StatusCode, a.Bytes)
+		}
+	}
 	// What was used outlasts the process.
 	if err := g.Stop(); err != nil {
 		t.Fatal(err)
@@ -83,7 +98,9 @@ func TestOperatorsUsageWithoutLedger(t *testing.T) {
 	if m["requests"] != 1.0 || m["completion_tokens"] != 16.0 || m["cost_usd"] != nil || len(m) != 6 {
 		t.Errorf("%v", m)
 	}
-	if a := g.operate("GET", "/admin/v1/usage?by=key", ""); a.StatusCode != 400 || !strings.Contains(string(a.Bytes), "ledger.kind") {
-		t.Errorf("%d %s", a.StatusCode, a.Bytes)
+	for _, path := range []string{"?by=key", "/entries"} {
+		if a := g.operate("GET", "/admin/v1/usage"+path, ""); a.StatusCode != 400 || !strings.Contains(string(a.Bytes), "ledger.kind") {
+			t.Errorf("%s: %d %s", path, a.StatusCode, a.Bytes)
+		}
 	}
 }

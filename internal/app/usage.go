@@ -44,8 +44,7 @@ func rowsOf(ctx context.Context, room *ledger.Room, q ledger.Query, by []string)
 		groups[""] = &ledger.Row{}
 	}
 	for _, r := range rows {
-		_, short, _ := strings.Cut(r.By[target], "/")
-		if model != r.By[asked] && model != r.By[target] && model != short {
+		if !named(model, r.By[asked], r.By[target]) {
 			continue
 		}
 		values := r.By[:len(by)]
@@ -61,6 +60,26 @@ func rowsOf(ctx context.Context, room *ledger.Room, q ledger.Query, by []string)
 	}
 	ledger.SortRows(sums)
 	return sums, nil
+}
+
+// named is whether the name is the one that the client called or the target's,
+// with the provider's name before it or without.
+func named(model, asked, target string) bool {
+	_, short, _ := strings.Cut(target, "/")
+	return model == asked || model == target || model == short
+}
+
+// UsageEntries calls f for each entry of the ledger that the query selects, in
+// the order of time. The model may be named as UsageRows lets it be.
+func UsageEntries(ctx context.Context, room *ledger.Room, q ledger.Query, f func(ledger.Entry) error) error {
+	model := q.Model
+	q.Model = ""
+	return room.Each(ctx, q, func(e ledger.Entry) error {
+		if model != "" && !named(model, e.Model, e.Target) {
+			return nil
+		}
+		return f(e)
+	})
 }
 
 func add(t, more *ledger.Totals) {

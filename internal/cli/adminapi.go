@@ -126,6 +126,35 @@ func (a *adminAPI) send(ctx context.Context, method, path string, body any, conf
 	return r, nil
 }
 
+// copy writes what is at a path, however much and however long it takes.
+func (a *adminAPI) copy(ctx context.Context, path string, to io.Writer) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.base+path, nil)
+	if err != nil {
+		return err
+	}
+	if a.token != "" {
+		req.Header.Set("Authorization", "Bearer "+a.token)
+	}
+	patient := *a.client
+	patient.Timeout = 0
+	res, err := patient.Do(req)
+	if err != nil {
+		return fmt.Errorf("the gateway does not answer: %w", err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= 300 {
+		r := reply{status: res.StatusCode}
+		if r.body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer)); err != nil {
+			return fmt.Errorf("the gateway's answer broke off: %w", err)
+		}
+		return r.failure()
+	}
+	if _, err := io.Copy(to, res.Body); err != nil {
+		return fmt.Errorf("the entries are not complete: %w", err)
+	}
+	return nil
+}
+
 // get reads what is at a path.
 func (a *adminAPI) get(ctx context.Context, path string) ([]byte, error) {
 	r, err := a.send(ctx, http.MethodGet, path, nil, "")

@@ -194,6 +194,18 @@ func TestUsageCommands(t *testing.T) {
 			t.Errorf("%v:\n%s\n%s", form, asked, readOut)
 		}
 	}
+	for _, form := range [][]string{{}, {"--json", "--model", "demo"}, {"--csv", "--from", "1d", "--key", "one"}} {
+		asked, _ := d.run(0, append([]string{"usage", "export", "--admin", d.admin}, form...)...)
+		readOut, _ := d.run(0, append([]string{"usage", "export", "--ledger", file}, form...)...)
+		if asked != readOut || strings.Count(asked, "sim-small") != 3 {
+			t.Errorf("%v:\n%s\n%s", form, asked, readOut)
+		}
+	}
+	if out, _ := d.run(0, "usage", "export", "--admin", d.admin, "--model", "none"); out != "[]\n" {
+		t.Error(out)
+	}
+	d.run(2, "usage", "export", "--until", "never", "--ledger", file)
+	d.run(1, "usage", "export", "--admin", "http://127.0.0.1:1")
 	if out, _ := d.run(0, "usage", "show", "--ledger", file, "--by", "key"); !strings.HasPrefix(strings.Join(strings.Fields(out), " "), "KEY REQUESTS INPUT_TOKENS CACHED_TOKENS OUTPUT_TOKENS COST_USD UNPRICED_REQUESTS one 3 ") {
 		t.Error(out)
 	}
@@ -281,7 +293,7 @@ func TestLimitsCommands(t *testing.T) {
 func TestOperatorsHelp(t *testing.T) {
 	d := &desk{t: t}
 	for _, c := range [][]string{
-		{"keys", "list"}, {"keys", "create"}, {"keys", "rotate"}, {"keys", "revoke"}, {"usage", "show"}, {"usage", "reconcile"},
+		{"keys", "list"}, {"keys", "create"}, {"keys", "rotate"}, {"keys", "revoke"}, {"usage", "show"}, {"usage", "export"}, {"usage", "reconcile"},
 		{"limits", "list"}, {"limits", "set"}, {"limits", "reset"}, {"degrade", "show"}, {"degrade", "set"}, {"audit"},
 	} {
 		out, _ := d.run(0, append(c, "--help")...)

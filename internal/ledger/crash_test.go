@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
@@ -38,7 +39,8 @@ const (
 )
 
 // child appends from several goroutines, and writes each ID to standard output
-// once Append has returned.
+// once Append has returned. Meanwhile entries are brought over and folded without
+// a pause, so that kills come then, too.
 func child(dir, run string) error {
 	r, err := openIn(dir, os.Stderr)
 	if err != nil {
@@ -61,6 +63,14 @@ func child(dir, run string) error {
 			}
 		}()
 	}
+	go func() {
+		for ctx := context.Background(); ; {
+			if err := errors.Join(r.Flush(ctx), r.Prune(ctx, 0)); err != nil {
+				failed <- err
+				return
+			}
+		}
+	}()
 	return <-failed
 }
 

@@ -138,7 +138,7 @@ func appendCount(b []byte, n int64) []byte {
 // appendText writes a text that every store takes: PostgreSQL has no zero byte
 // and nothing that is not UTF-8 in its texts.
 func appendText(b []byte, s string) []byte {
-	if strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s) {
+	if !plain(s) && (strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s)) {
 		s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	}
 	if len(s) > MaxText {
@@ -149,6 +149,17 @@ func appendText(b []byte, s string) []byte {
 		s = s[:cut]
 	}
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// plain is whether the text is ASCII without a zero byte. Most are, and this is
+// faster than to ask for each of the two.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c == 0 || c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // found is what lies at the beginning of some bytes.

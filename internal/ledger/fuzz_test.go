@@ -23,7 +23,7 @@ func FuzzSpool(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := readWindow(r, 0, int64(len(b)))
+		w, err := readWindow(r, make([]byte, viewSize), 0, int64(len(b)))
 		if err != nil || !w.last && len(b) <= viewSize {
 			t.Fatal(err)
 		}

@@ -10,9 +10,10 @@ import (
 )
 
 const (
-	// mostRows and gathering bound a batch: a commit costs far more than a row.
-	mostRows  = 500
-	gathering = 100 * time.Millisecond
+	// mostRows and gathering bound a batch: a commit costs as much as hundreds of
+	// entries. Nobody waits for it: who reads has what is there brought over first.
+	mostRows  = 4096
+	gathering = 4 * time.Second
 	// attempt bounds one Insert, so that a store that hangs is noticed.
 	attempt = 30 * time.Second
 	// firstPause doubles with each failure up to lastPause.
@@ -136,8 +137,8 @@ func (g *ingester) drain() bool {
 		if err == nil && b.segment == nil {
 			return true
 		}
-		if err == nil && len(b.entries) > 0 {
-			err = g.insert(b.entries)
+		if err == nil && len(b.Entries) > 0 {
+			err = g.insert(b.Batch)
 		}
 		if err != nil {
 			if !g.failed(err) {
@@ -146,14 +147,14 @@ func (g *ingester) drain() bool {
 			continue
 		}
 		g.spool.done(b)
-		g.succeeded(int64(len(b.entries)), mark)
+		g.succeeded(int64(len(b.Entries)), mark)
 	}
 }
 
-func (g *ingester) insert(entries []Entry) error {
+func (g *ingester) insert(b Batch) error {
 	ctx, cancel := context.WithTimeout(g.ctx, attempt)
 	defer cancel()
-	return g.store.Insert(ctx, entries)
+	return g.store.Insert(ctx, b)
 }
 
 func (g *ingester) succeeded(n int64, mark time.Time) {

@@ -19,15 +19,15 @@ type flaky struct {
 	sizes    []int
 }
 
-func (f *flaky) Insert(ctx context.Context, entries []Entry) error {
+func (f *flaky) Insert(ctx context.Context, b Batch) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.attempts++
 	if f.down {
 		return errors.New("connection refused")
 	}
-	f.sizes = append(f.sizes, len(entries))
-	return f.Memory.Insert(ctx, entries)
+	f.sizes = append(f.sizes, len(b.Entries))
+	return f.Memory.Insert(ctx, b)
 }
 
 func (f *flaky) set(down bool) (attempts int) {
@@ -131,7 +131,7 @@ func TestBatches(t *testing.T) {
 // stuck is a store that hangs.
 type stuck struct{ *Memory }
 
-func (stuck) Insert(ctx context.Context, _ []Entry) error {
+func (stuck) Insert(ctx context.Context, _ Batch) error {
 	<-ctx.Done()
 	return ctx.Err()
 }

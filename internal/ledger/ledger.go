@@ -4,13 +4,14 @@
 // moment later, exactly once. app owns the room; the hallway appends, admin and
 // cli read. Stores implement Store.
 //
-//	Append ──write(2)──▶ spool segments ──ingest, ≤ 500 rows──▶ Store ──▶ Sum, Group, Each, Balances
+//	Append ──write(2)──▶ spool segments ──ingest, every four seconds──▶ Store ──▶ Sum, Group, Each, Balances
 package ledger
 
 import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -19,8 +20,8 @@ import (
 
 // Entry is one request in the ledger.
 type Entry struct {
-	// ID is unique among all entries of all gateways: at most 64 bytes. An entry
-	// that comes twice counts once.
+	// ID is unique among all entries of all gateways: at most 64 bytes. That is
+	// up to whoever appends.
 	ID string
 	// At is when the request began. It is kept to the nanosecond, in UTC.
 	At time.Time
@@ -36,6 +37,27 @@ type Entry struct {
 	Charges []llm.Charge
 }
 
+// Batch is entries on their way into a store.
+type Batch struct {
+	Entries []Entry
+	// Source is where they come from: a name that nothing else in the world has,
+	// such as a segment's. Without one there are no Ends, and nothing of the batch
+	// is in the store already.
+	Source string
+	// Ends are how far the source has been read with each of the entries. They
+	// ascend.
+	Ends []int64
+}
+
+// After is what of the batch comes behind the place in its source.
+func (b *Batch) After(place int64) Batch {
+	if b.Source == "" {
+		return *b
+	}
+	n, _ := slices.BinarySearch(b.Ends, place+1)
+	return Batch{Entries: b.Entries[n:], Source: b.Source, Ends: b.Ends[n:]}
+}
+
 // Balance is what has been used of a budget in one of its periods.
 type Balance struct {
 	Scope  string
@@ -45,10 +67,12 @@ type Balance struct {
 
 // Store keeps entries durably. Its methods may be called at the same time.
 type Store interface {
-	// Insert adds entries, all or none, and their charges to the balances. An
-	// entry whose ID is there already is passed over together with its charges.
-	// When Insert returns without error the entries outlast a loss of power.
-	Insert(ctx context.Context, entries []Entry) error
+	// Insert adds entries, all or none, and their charges to the balances. The
+	// store remembers how far it has come with each source: entries that end there
+	// or before are passed over together with their charges. When Insert returns
+	// without error the entries outlast a loss of power. It keeps nothing of the
+	// batch, whose slices are used again, but for the texts.
+	Insert(ctx context.Context, b Batch) error
 	// Sum, Group and Each: see Room. The query is valid.
 	Sum(ctx context.Context, q Query) (Totals, error)
 	Group(ctx context.Context, q Query, by []string) ([]Row, error)
@@ -122,7 +146,7 @@ func (r *Room) Append(e *Entry) error {
 		if err != nil {
 			return err
 		}
-		return r.store.Insert(context.Background(), []Entry{c})
+		return r.store.Insert(context.Background(), Batch{Entries: []Entry{c}})
 	}
 	return r.spool.append(e)
 }
@@ -223,5 +247,5 @@ var ErrNone = errors.New("no ledger is kept; set ledger.kind to sqlite or postgr
 // nothing is the store of the kind none.
 type nothing struct{ Store }
 
-func (nothing) Insert(context.Context, []Entry) error { return nil }
-func (nothing) Close() error                          { return nil }
+func (nothing) Insert(context.Context, Batch) error { return nil }
+func (nothing) Close() error                        { return nil }

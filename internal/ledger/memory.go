@@ -17,8 +17,8 @@ type Memory struct {
 	most int // entries; 0 is no bound
 
 	mu       sync.Mutex
-	entries  []Entry // in the order in which they came
-	ids      map[string]bool
+	entries  []Entry          // in the order in which they came
+	places   map[string]int64 // how far it has come with each source
 	balances map[scopeIn]int64
 }
 
@@ -31,18 +31,18 @@ var _ Store = (*Memory)(nil)
 
 // NewMemory makes a store of the latest entries, or of all if most is 0.
 func NewMemory(most int) *Memory {
-	return &Memory{most: most, ids: map[string]bool{}, balances: map[scopeIn]int64{}}
+	return &Memory{most: most, places: map[string]int64{}, balances: map[scopeIn]int64{}}
 }
 
 // Insert implements Store, but for the loss of power.
-func (m *Memory) Insert(_ context.Context, entries []Entry) error {
+func (m *Memory) Insert(_ context.Context, b Batch) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, e := range entries {
-		if m.ids[e.ID] {
-			continue
-		}
-		m.ids[e.ID] = true
+	b = b.After(m.places[b.Source])
+	if n := len(b.Ends); n > 0 {
+		m.places[b.Source] = b.Ends[n-1]
+	}
+	for _, e := range b.Entries {
 		for _, c := range e.Charges {
 			k := scopeIn{c.Scope, c.Period}
 			m.balances[k] = AddCapped(m.balances[k], c.Amount)
@@ -59,11 +59,7 @@ func (m *Memory) forget() {
 	if m.most == 0 || len(m.entries) <= m.most+m.most/4 {
 		return
 	}
-	drop := len(m.entries) - m.most
-	for _, e := range m.entries[:drop] {
-		delete(m.ids, e.ID)
-	}
-	m.entries = slices.Delete(m.entries, 0, drop)
+	m.entries = slices.Delete(m.entries, 0, len(m.entries)-m.most)
 }
 
 // AddCapped adds an amount of at least 0 to a balance; what exceeds 64 bits is

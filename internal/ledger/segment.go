@@ -17,10 +17,11 @@ type window struct {
 	last  bool // nothing comes behind it
 }
 
-// readWindow reads the segment from off; end is where it ends.
-func readWindow(r io.ReaderAt, off, end int64) (window, error) {
+// readWindow reads the segment from off into the buffer, which has viewSize
+// bytes; end is where the segment ends.
+func readWindow(r io.ReaderAt, buffer []byte, off, end int64) (window, error) {
 	n := min(end-off, int64(viewSize))
-	b := make([]byte, n)
+	b := buffer[:n]
 	if got, err := r.ReadAt(b, off); err != nil && int64(got) < n {
 		return window{}, fmt.Errorf("cannot read the spool: %w", err)
 	}
@@ -51,8 +52,9 @@ func (w *window) next() (payload []byte, size int, damage bool) {
 
 // countFrames counts the whole frames up to end.
 func countFrames(r io.ReaderAt, end int64) (n int64, err error) {
+	buffer := make([]byte, viewSize)
 	for off := int64(0); off < end; {
-		w, err := readWindow(r, off, end)
+		w, err := readWindow(r, buffer, off, end)
 		if err != nil {
 			return 0, err
 		}
@@ -73,25 +75,32 @@ func countFrames(r io.ReaderAt, end int64) (n int64, err error) {
 	return n, nil
 }
 
-// batch is what was read of a segment at once.
+// batch is what was read of a segment at once. Its slices are the spool's, until
+// it reads again.
 type batch struct {
+	Batch
 	segment *segment
-	entries []Entry
 	end     int64 // where it ends in the segment
 }
 
 // read reads up to most entries that the store does not have. There is nothing
 // more if the batch has no segment; one without entries is nothing but damage.
 func (s *spool) read(most int) (batch, error) {
+	clear(s.entries) // or they would keep their texts
 	seg, off, end := s.oldest()
 	if seg == nil {
 		return batch{}, nil
 	}
+	if s.buffer == nil {
+		s.buffer = make([]byte, viewSize)
+	}
 	if err := s.open(seg); err != nil {
 		return batch{}, err
 	}
-	b := batch{segment: seg, end: off}
-	return b, s.readFrom(&b, end, most)
+	b := batch{segment: seg, end: off, Batch: Batch{Source: seg.source, Entries: s.entries[:0], Ends: s.ends[:0]}}
+	err := s.readFrom(&b, end, most)
+	s.entries, s.ends = b.Entries, b.Ends
+	return b, err
 }
 
 // open opens the segment for reading, and closes the one that was read before.
@@ -111,12 +120,12 @@ func (s *spool) open(seg *segment) error {
 }
 
 func (s *spool) readFrom(b *batch, end int64, most int) error {
-	for b.end < end && len(b.entries) < most {
-		w, err := readWindow(s.readingFile, b.end, end)
+	for b.end < end && len(b.Entries) < most {
+		w, err := readWindow(s.readingFile, s.buffer, b.end, end)
 		if err != nil {
 			return err
 		}
-		for len(w.bytes) > 0 && len(b.entries) < most {
+		for len(w.bytes) > 0 && len(b.Entries) < most {
 			payload, size, damage := w.next()
 			if size == 0 {
 				break
@@ -133,7 +142,7 @@ func (s *spool) readFrom(b *batch, end int64, most int) error {
 				s.log.Error("a record of the ledger's spool was passed over; its segment is kept", "segment", b.segment.path, "offset", at, "err", err)
 				continue
 			}
-			b.entries = append(b.entries, e)
+			b.Entries, b.Ends = append(b.Entries, e), append(b.Ends, b.end)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,8 +20,9 @@ const segmentSize = 1 << 20
 
 // spool is a folder of segments, which are files of frames. Appenders write to
 // the newest; the ingester reads from the oldest and removes it when the store
-// has all of it. How far it has come is remembered in memory only: after a crash
-// the whole segment is read again, and the store passes over what it has.
+// has all of it. How far it has come is remembered in memory and in the store:
+// after a crash the whole segment is read again, and the store, which knows the
+// segment by its random name, passes over what it has.
 type spool struct {
 	dir   string
 	lock  *os.File
@@ -54,12 +56,17 @@ type spool struct {
 	// The ingester's: the segment that it reads, and its file.
 	reading     *segment
 	readingFile *os.File
+	// What was read last, to be used again.
+	buffer  []byte
+	entries []Entry
+	ends    []int64
 }
 
 // segment is one file. It is kept open for appending and until it is on the
 // disk, and no longer: while the store is away there may be many.
 type segment struct {
-	path string
+	path   string
+	source string // what the store knows it by
 
 	// Guarded by spool.mu.
 	size    int64 // whole records
@@ -80,16 +87,22 @@ type segment struct {
 	file *os.File
 }
 
-// segmentNumber reads a segment's name; kept is whether it was damaged and is
-// not read again.
-func segmentNumber(name string) (number uint64, kept, ok bool) {
+// parseSegment reads a segment's name; kept is whether it was damaged and is not
+// read again.
+func parseSegment(name string) (number uint64, source string, kept, ok bool) {
 	name, kept = strings.CutSuffix(name, damagedSuffix)
-	digits, ok := strings.CutSuffix(name, segmentSuffix)
+	name, ok = strings.CutSuffix(name, segmentSuffix)
+	digits, source, _ := strings.Cut(name, "-")
 	number, err := strconv.ParseUint(digits, 16, 64)
-	return number, kept, ok && err == nil && segmentName(number) == digits+segmentSuffix
+	return number, source, kept, ok && err == nil && len(digits) == 16
 }
 
-func segmentName(number uint64) string { return fmt.Sprintf("%016x", number) + segmentSuffix }
+// segmentName is a number, by which segments are sorted, and a random text: the
+// store knows by it what it has, also where folders are copied or numbers begin
+// again.
+func segmentName(number uint64, source string) string {
+	return fmt.Sprintf("%016x-%s", number, source) + segmentSuffix
+}
 
 const (
 	segmentSuffix = ".seg"
@@ -125,7 +138,7 @@ func (s *spool) find() error {
 		return err
 	}
 	for _, f := range files {
-		number, kept, ok := segmentNumber(f.Name())
+		number, source, kept, ok := parseSegment(f.Name())
 		if !ok {
 			continue
 		}
@@ -133,7 +146,10 @@ func (s *spool) find() error {
 		if kept {
 			continue // only its number counts: it is not used again
 		}
-		if err := s.take(filepath.Join(s.dir, f.Name())); err != nil {
+		if source == "" {
+			return fmt.Errorf("%s is of an earlier version; let that version bring it into the ledger's store, or take it out of the folder", f.Name())
+		}
+		if err := s.take(filepath.Join(s.dir, f.Name()), source); err != nil {
 			return err
 		}
 	}
@@ -141,7 +157,7 @@ func (s *spool) find() error {
 }
 
 // take takes over a segment.
-func (s *spool) take(path string) error {
+func (s *spool) take(path, source string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -155,7 +171,7 @@ func (s *spool) take(path string) error {
 	if err != nil {
 		return err
 	}
-	s.segments = append(s.segments, &segment{path: path, size: i.Size(), leftover: true, retired: true})
+	s.segments = append(s.segments, &segment{path: path, source: source, size: i.Size(), leftover: true, retired: true})
 	s.appended.Add(records)
 	s.written.Add(i.Size())
 	return nil
@@ -230,13 +246,14 @@ func (s *spool) waiting() int64 { return s.written.Load() - s.taken.Load() }
 
 // begin makes a new segment the active one.
 func (s *spool) begin() error {
-	path := filepath.Join(s.dir, segmentName(s.next))
+	source := rand.Text()
+	path := filepath.Join(s.dir, segmentName(s.next, source))
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_APPEND|os.O_RDWR, 0o640)
 	if err != nil {
 		return err
 	}
 	s.next++
-	s.active = &segment{path: path, file: f}
+	s.active = &segment{path: path, source: source, file: f}
 	s.segments = append(s.segments, s.active)
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -21,7 +22,7 @@ import (
 // Run runs the suite. open makes an empty store, which the suite closes.
 func Run(t *testing.T, open func(t *testing.T) ledger.Store) {
 	for name, test := range map[string]func(*testing.T, ledger.Store){
-		"history": history, "once": once, "atomic": atomic, "charges": charges, "stop": stop, "together": together, "odd": odd,
+		"history": history, "once": once, "atomic": atomic, "charges": charges, "stop": stop, "pages": pages, "absurd": absurd, "together": together, "odd": odd,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
@@ -79,24 +80,43 @@ func randomQuery(r *rand.Rand) (q ledger.Query) {
 	return q
 }
 
-// history inserts batches in which some entries come again, and asks.
+// batches makes the batches of three sources. Some begin again where the store
+// has been already, as after a crash, and end elsewhere than the one before.
+func batches(r *rand.Rand) func(r *rand.Rand) ledger.Batch {
+	var sources [3]ledger.Batch
+	for i := range sources {
+		s := &sources[i]
+		s.Source = fmt.Sprintf("%x-%d", r.Uint64(), i)
+		end := int64(0)
+		for range 2000 {
+			end += 1 + r.Int64N(300)
+			s.Entries, s.Ends = append(s.Entries, Random(r, fmt.Sprintf("%016x", r.Uint64()))), append(s.Ends, end)
+		}
+	}
+	var read [3]int
+	return func(r *rand.Rand) ledger.Batch {
+		i := r.IntN(len(sources))
+		s := &sources[i]
+		from := read[i]
+		if r.IntN(4) == 0 {
+			from = r.IntN(from + 1)
+		}
+		until := min(len(s.Entries), from+r.IntN(140))
+		read[i] = max(read[i], until)
+		return ledger.Batch{Source: s.Source, Entries: s.Entries[from:until], Ends: s.Ends[from:until]}
+	}
+}
+
+// history inserts batches, some of which come again, and asks.
 func history(t *testing.T, s ledger.Store) {
 	r := rand.New(rand.NewPCG(7, 9))
 	oracle := ledger.NewMemory(0)
-	var known []ledger.Entry
+	next := batches(r)
 	ctx := t.Context()
-	for step := range 25 {
-		var batch []ledger.Entry
-		for range r.IntN(140) {
-			if len(known) > 0 && r.IntN(5) == 0 {
-				batch = append(batch, known[r.IntN(len(known))])
-				continue
-			}
-			e := Random(r, fmt.Sprintf("%016x", r.Uint64()))
-			batch, known = append(batch, e), append(known, e)
-		}
+	for step := range 40 {
+		batch := next(r)
 		for _, to := range []ledger.Store{s, oracle} {
-			if err := to.Insert(ctx, slices.Clone(batch)); err != nil {
+			if err := to.Insert(ctx, batch); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -171,22 +191,37 @@ func balances(t *testing.T, s ledger.Store, since int64) []ledger.Balance {
 
 func insert(t *testing.T, s ledger.Store, entries ...ledger.Entry) {
 	t.Helper()
-	if err := s.Insert(t.Context(), entries); err != nil {
+	if err := s.Insert(t.Context(), ledger.Batch{Entries: entries}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// once: an entry that comes twice, in one batch or in two, counts once and
-// charges once.
+// once: an entry of a source that comes twice, in the same batch or in another,
+// counts once and charges once; the same place in another source is another.
 func once(t *testing.T, s ledger.Store) {
 	e := Random(rand.New(rand.NewPCG(1, 1)), "aa")
 	e.Charges = []llm.Charge{{Scope: "b", Period: 60, Amount: 5}, {Scope: "b", Period: 60, Amount: 2}}
-	insert(t, s, e, e)
-	insert(t, s, e)
-	if n := len(all(t, s, ledger.Query{})); n != 1 {
-		t.Errorf("%d entries", n)
+	other := e
+	other.ID, other.At = "bb", e.At.Add(30*time.Hour)
+	for _, b := range []ledger.Batch{
+		{Source: "x", Entries: []ledger.Entry{e}, Ends: []int64{9}},
+		{Source: "x", Entries: []ledger.Entry{e}, Ends: []int64{9}},
+		{Source: "x", Entries: []ledger.Entry{e, other}, Ends: []int64{9, 12}},
+		{Source: "x", Entries: []ledger.Entry{other}, Ends: []int64{12}},
+		{Source: "y", Entries: []ledger.Entry{other}, Ends: []int64{9}},
+	} {
+		if err := s.Insert(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if got := balances(t, s, 0); !slices.Equal(got, []ledger.Balance{{Scope: "b", Period: 60, Used: 7}}) {
+	var got []string
+	for _, e := range all(t, s, ledger.Query{}) {
+		got = append(got, e.ID)
+	}
+	if !slices.Equal(got, []string{"aa", "bb", "bb"}) {
+		t.Errorf("the entries are %v", got)
+	}
+	if got := balances(t, s, 0); !slices.Equal(got, []ledger.Balance{{Scope: "b", Period: 60, Used: 21}}) {
 		t.Errorf("balances are %v", got)
 	}
 }
@@ -197,9 +232,9 @@ func atomic(t *testing.T, s ledger.Store) {
 		t.Skip("memory does not break off")
 	}
 	r := rand.New(rand.NewPCG(1, 1))
-	var batch []ledger.Entry
+	batch := ledger.Batch{Source: "segment"}
 	for i := range 500 {
-		batch = append(batch, Random(r, fmt.Sprintf("%04x", i)))
+		batch.Entries, batch.Ends = append(batch.Entries, Random(r, fmt.Sprintf("%04x", i))), append(batch.Ends, int64(i+1))
 	}
 	for _, patience := range []time.Duration{0, time.Millisecond, 3 * time.Millisecond, 10 * time.Millisecond} {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -207,20 +242,24 @@ func atomic(t *testing.T, s ledger.Store) {
 		cancel()
 		n := len(all(t, s, ledger.Query{}))
 		if err == nil {
-			if n != len(batch) {
-				t.Fatalf("%d entries after an insert of %d", n, len(batch))
+			if n != len(batch.Entries) {
+				t.Fatalf("%d entries after an insert of %d", n, len(batch.Entries))
 			}
-			return
+			break
 		}
 		// A commit whose answer was not waited for may have succeeded.
-		if n != 0 && n != len(batch) {
-			t.Fatalf("%d entries of %d after %v", n, len(batch), err)
+		if n != 0 && n != len(batch.Entries) {
+			t.Fatalf("%d entries of %d after %v", n, len(batch.Entries), err)
 		}
 	}
-	insert(t, s, batch...)
 	oracle := ledger.NewMemory(0)
-	insert(t, oracle, batch...)
+	for _, to := range []ledger.Store{s, oracle} {
+		if err := to.Insert(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+	}
 	compareBalances(t, s, oracle, 0)
+	compare(t, s, oracle, ledger.Query{}, []string{"user"})
 }
 
 // charges: balances are kept by scope and period; the period 0 never ends, and
@@ -275,6 +314,53 @@ func stop(t *testing.T, s ledger.Store) {
 	}
 }
 
+// pages: the entries of an hour that come in an order of their own, as those of
+// long and short requests do, are read in pages, each entry once and in order.
+func pages(t *testing.T, s ledger.Store) {
+	r := rand.New(rand.NewPCG(1, 1))
+	oracle := ledger.NewMemory(0)
+	for b := range 12 {
+		var batch []ledger.Entry
+		for i := range 1000 {
+			e := Random(r, fmt.Sprintf("%04x-%02x", i, b))
+			// Many share their time with others, also of other batches.
+			e.At = Epoch.Add(time.Duration(b)*5*time.Minute - time.Duration(r.IntN(100))*6*time.Second)
+			batch = append(batch, e)
+		}
+		insert(t, s, batch...)
+		insert(t, oracle, batch...)
+	}
+	compare(t, s, oracle, ledger.Query{}, []string{"hour"})
+	compare(t, s, oracle, ledger.Query{User: "ann", From: Epoch.Add(10*time.Minute + 1), Until: Epoch.Add(50 * time.Minute)}, []string{"user", "day"})
+}
+
+// absurd: what no provider can mean does not keep the ledger from going on. Sums
+// of it stop at the largest number.
+func absurd(t *testing.T, s ledger.Store) {
+	if _, memory := s.(*ledger.Memory); memory {
+		t.Skip("the sums in memory are plain")
+	}
+	e := ledger.Entry{At: Epoch, Usage: llm.Usage{Input: ledger.MaxCount}}
+	for part := range 3 {
+		var batch []ledger.Entry
+		for i := range 600 {
+			e.ID = fmt.Sprint(part, "-", i)
+			batch = append(batch, e)
+		}
+		insert(t, s, batch...)
+		if err := s.Prune(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		want := int64(600*(part+1)) * ledger.MaxCount
+		if part > 0 {
+			want = math.MaxInt64
+		}
+		if got, err := s.Sum(t.Context(), ledger.Query{}); err != nil || got.Input != want || got.Requests != int64(600*(part+1)) {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+}
+
 // together: several write and read at once.
 func together(t *testing.T, s ledger.Store) {
 	const writers, batches, rows = 4, 10, 20
@@ -289,7 +375,7 @@ func together(t *testing.T, s ledger.Store) {
 					e.Charges = []llm.Charge{{Scope: "all", Amount: 1}, {Scope: fmt.Sprint(w), Amount: 1}}
 					batch = append(batch, e)
 				}
-				if err := s.Insert(t.Context(), batch); err != nil {
+				if err := s.Insert(t.Context(), ledger.Batch{Entries: batch}); err != nil {
 					t.Error(err)
 				}
 				if _, err := s.Sum(t.Context(), ledger.Query{Tenant: "acme"}); err != nil {

@@ -1,6 +1,13 @@
 // Package ledgersql is the ledger in SQL that SQLite and PostgreSQL both
 // understand. The packages sqlite and postgres use it, and add how each is
 // reached.
+//
+//	Insert ──▶ entry_batches + pending_batches ──fold, every five minutes──▶ usage_by_hour + balances
+//
+// A batch is one row, whose entries only this package can read; sums are rows
+// for everyone. Questions are answered from the sums of whole hours, the heads of
+// batches that are still pending, and the batches of hours that are asked for in
+// part.
 package ledgersql
 
 import (
@@ -12,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/pressly/goose/v3"
 
@@ -37,19 +45,21 @@ type Dialect struct {
 type Store struct {
 	dialect     Dialect
 	write, read *sql.DB
-	insert      string // of a full chunk
 
-	mu    sync.Mutex // held while migrating
-	ready bool
+	migrating sync.Mutex
+	ready     bool       // guarded by migrating
+	prepared  statements // set before ready
+
+	mu       sync.Mutex
+	unfolded int       // entries that were added since
+	folded   time.Time // when pending batches were summed last
 }
 
 var _ ledger.Store = (*Store)(nil)
 
 // New makes a store. The pools, which may be one, become the store's.
 func New(d Dialect, write, read *sql.DB) *Store {
-	s := &Store{dialect: d, write: write, read: read}
-	s.insert = s.insertSQL(chunk)
-	return s
+	return &Store{dialect: d, write: write, read: read}
 }
 
 //go:embed migrations/*.sql
@@ -57,8 +67,8 @@ var files embed.FS
 
 // migrate brings the schema up to date, if that has not been done.
 func (s *Store) migrate(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.migrating.Lock()
+	defer s.migrating.Unlock()
 	if s.ready {
 		return nil
 	}
@@ -66,13 +76,17 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	options := append([]goose.ProviderOption{goose.WithTableName("headgate_schema"), goose.WithDisableGlobalRegistry(true)}, s.dialect.Options...)
+	options := append([]goose.ProviderOption{goose.WithTableName("headgate_schema"), goose.WithDisableGlobalRegistry(true),
+		goose.WithGoMigrations(s.moveEntries())}, s.dialect.Options...)
 	p, err := goose.NewProvider(s.dialect.Migrate, s.write, migrations, options...)
 	if err != nil {
 		return fmt.Errorf("cannot prepare the ledger's schema: %w", err)
 	}
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("cannot bring the ledger's schema up to date: %w", err)
+	}
+	if err := s.prepare(ctx); err != nil {
+		return err
 	}
 	s.ready = true
 	return nil

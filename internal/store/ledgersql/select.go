@@ -10,28 +10,37 @@ import (
 	"github.com/headgate-ai/headgate/internal/ledger"
 )
 
-// where is a query's condition and its arguments.
-func where(q *ledger.Query) (string, []any) {
-	var terms []string
-	var args []any
-	add := func(term string, arg any) { terms, args = append(terms, term), append(args, arg) }
+// span is a query's time: whole hours, whose sums are kept, and the hours that
+// it has a part of, whose entries must be looked at.
+type span struct {
+	from, until           int64 // nanoseconds since 1970
+	firstHour, behindHour int64 // the whole hours, in hours since 1970
+	parts                 []int64
+}
+
+// lastHour is when the last whole hour ends that nanoseconds can tell of.
+const lastHour = math.MaxInt64 / hour
+
+func spanOf(q *ledger.Query) span {
+	s := span{until: lastHour * hour}
 	if !q.From.IsZero() {
-		add("at >= ?", nanos(q.From))
+		s.from = min(s.until, nanos(q.From))
 	}
 	if !q.Until.IsZero() {
-		add("at < ?", nanos(q.Until))
+		s.until = min(s.until, nanos(q.Until))
 	}
-	for _, f := range [...]struct{ column, value string }{
-		{"tenant", q.Tenant}, {"key_name", q.Key}, {"user_name", q.User}, {"model", q.Model}, {"provider", q.Provider},
-	} {
-		if f.value != "" {
-			add(f.column+" = ?", f.value)
-		}
+	s.firstHour, s.behindHour = (s.from+hour-1)/hour, s.until/hour
+	if s.from >= s.until {
+		s.behindHour = s.firstHour
+		return s
 	}
-	if len(terms) == 0 {
-		return "1 = 1", nil
+	if s.from%hour != 0 {
+		s.parts = append(s.parts, s.from/hour)
 	}
-	return strings.Join(terms, " AND "), args
+	if s.until%hour != 0 && (s.parts == nil || s.parts[0] != s.behindHour) {
+		s.parts = append(s.parts, s.behindHour)
+	}
+	return s
 }
 
 // nanos is the time as it is stored; one that no entry can have is the nearest.
@@ -45,133 +54,117 @@ func nanos(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-const totals = `COUNT(*), COALESCE(SUM(input_tokens), 0), COALESCE(SUM(cached_tokens), 0), COALESCE(SUM(cache_write_tokens), 0),
-	COALESCE(SUM(output_tokens), 0), COALESCE(SUM(reasoning_tokens), 0), COALESCE(SUM(cost), 0), COALESCE(SUM(1 - priced), 0)`
+// where is the condition for the sums of the query's whole hours.
+func (s *span) where(q *ledger.Query) (string, []any) {
+	cond, args := "hour >= ? AND hour < ?", []any{s.firstHour * 3600, s.behindHour * 3600}
+	for _, f := range [...]struct{ column, value string }{
+		{"tenant", q.Tenant}, {"key_name", q.Key}, {"user_name", q.User}, {"model", q.Model}, {"provider", q.Provider},
+	} {
+		if f.value != "" {
+			cond, args = cond+" AND "+f.column+" = ?", append(args, f.value)
+		}
+	}
+	return cond, args
+}
 
-func fields(t *ledger.Totals) []any {
-	return []any{&t.Requests, &t.Input, &t.Cached, &t.CacheWrite, &t.Output, &t.Reasoning, (*int64)(&t.Cost), &t.Unpriced}
+// totals are the sums over some rows of usage_by_hour.
+var totals = "COALESCE(SUM(" + strings.Join(sumColumns[sumKeys:], "), 0), COALESCE(SUM(") + "), 0)"
+
+// snapshot runs f in a transaction that sees one state of the database.
+func (s *Store) snapshot(ctx context.Context, f func(*sql.Tx) error) error {
+	tx, err := s.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // nothing was changed
+	return f(tx)
 }
 
 // Sum implements ledger.Store.
 func (s *Store) Sum(ctx context.Context, q ledger.Query) (t ledger.Totals, err error) {
-	if ok, err := s.readable(ctx); !ok {
+	rows, err := s.Group(ctx, q, nil)
+	if err != nil || len(rows) == 0 {
 		return t, err
 	}
-	cond, args := where(&q)
-	err = s.read.QueryRowContext(ctx, s.bind("SELECT "+totals+" FROM entries WHERE "+cond), args...).Scan(fields(&t)...)
-	return t, err
+	return rows[0].Totals, nil
 }
 
-// units are the dimensions of time, which are whole numbers in SQL.
-var units = map[string]time.Duration{ledger.Day: 24 * time.Hour, ledger.Hour: time.Hour}
-
-// expressions are the dimensions in SQL. Times are never before 1970, so that
-// division rounds down in either database.
-var expressions = map[string]string{
-	"key": "key_name", "tenant": "tenant", "user": "user_name", "model": "model", "provider": "provider", "target": "target",
-	ledger.Day: "at / 86400000000000", ledger.Hour: "at / 3600000000000",
-}
-
-// Group implements ledger.Store.
+// Group implements ledger.Store. By nothing, it is all in one row, or none.
 func (s *Store) Group(ctx context.Context, q ledger.Query, by []string) ([]ledger.Row, error) {
 	if ok, err := s.readable(ctx); !ok {
 		return nil, err
 	}
-	exprs := make([]string, len(by))
-	for i, d := range by {
+	g := groups{query: q, by: by, span: spanOf(&q), all: map[string]*group{}}
+	err := s.snapshot(ctx, func(tx *sql.Tx) error {
+		if err := s.groupSums(ctx, tx, &g); err != nil {
+			return err
+		}
+		return s.groupBatches(ctx, tx, &g)
+	})
+	return g.rows(), err
+}
+
+// groupSums adds the sums of whole hours.
+func (s *Store) groupSums(ctx context.Context, tx *sql.Tx, g *groups) error {
+	exprs := make([]string, len(g.by))
+	for i, d := range g.by {
 		exprs[i] = expressions[d]
 	}
 	list := strings.Join(exprs, ", ")
-	cond, args := where(&q)
-	rows, err := s.read.QueryContext(ctx, s.bind("SELECT "+list+", "+totals+" FROM entries WHERE "+cond+" GROUP BY "+list), args...)
+	cond, args := g.span.where(&g.query)
+	query := "SELECT " + totals + " FROM usage_by_hour WHERE " + cond
+	if list != "" {
+		query = "SELECT " + totals + ", " + list + " FROM usage_by_hour WHERE " + cond + " GROUP BY " + list
+	}
+	rows, err := tx.QueryContext(ctx, s.bind(query), args...)
 	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	all := []ledger.Row{}
-	for rows.Next() {
-		r, err := scanRow(rows, by)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, r)
-	}
-	// Databases sort texts by their own rules.
-	ledger.SortRows(all)
-	return all, rows.Err()
-}
-
-func scanRow(rows *sql.Rows, by []string) (r ledger.Row, err error) {
-	r.By = make([]string, len(by))
-	periods := make([]int64, len(by))
-	to := make([]any, 0, len(by)+8)
-	for i, d := range by {
-		if units[d] > 0 {
-			to = append(to, &periods[i])
-		} else {
-			to = append(to, &r.By[i])
-		}
-	}
-	if err = rows.Scan(append(to, fields(&r.Totals)...)...); err != nil {
-		return r, err
-	}
-	for i, d := range by {
-		if unit := units[d]; unit > 0 {
-			r.By[i] = ledger.Period(d, time.Unix(0, periods[i]*int64(unit)))
-		}
-	}
-	return r, nil
-}
-
-// page is how many entries are read at once. A reader that takes its time, such
-// as a slow client, then holds neither a transaction nor a connection.
-const page = 1000
-
-// Each implements ledger.Store.
-func (s *Store) Each(ctx context.Context, q ledger.Query, f func(ledger.Entry) error) error {
-	if ok, err := s.readable(ctx); !ok {
 		return err
 	}
-	cond, args := where(&q)
-	query := s.bind("SELECT " + strings.Join(columns, ", ") + " FROM entries WHERE " + cond + " AND (at, id) > (?, ?) ORDER BY at, id LIMIT ?")
-	at, id := int64(-1), ""
-	for {
-		entries, err := s.page(ctx, query, append(args[:len(args):len(args)], at, id, page))
+	defer rows.Close()
+	for rows.Next() {
+		if err := g.addRow(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+const (
+	// The pending batches of whole hours, which the sums do not have yet.
+	pendingHeads = `SELECT b.hour, b.head FROM pending_batches p JOIN entry_batches b ON b.source = p.source AND b.ends = p.ends
+		WHERE b.hour >= ? AND b.hour < ?`
+	// The batches of an hour that are within a time as a whole, and those that
+	// have something of it and something else.
+	wholeHeads = "SELECT hour, head FROM entry_batches WHERE hour = ? AND first_at >= ? AND last_at < ?"
+	cutBatches = `SELECT hour, head, data FROM entry_batches WHERE hour = ? AND last_at >= ? AND first_at < ?
+		AND (first_at < ? OR last_at >= ?)`
+)
+
+// groupBatches adds what the sums do not have.
+func (s *Store) groupBatches(ctx context.Context, tx *sql.Tx, g *groups) error {
+	rows, err := tx.QueryContext(ctx, s.bind(pendingHeads), g.span.firstHour*3600, g.span.behindHour*3600)
+	if err != nil {
+		return err
+	}
+	if err := eachHead(rows, g.addShapes); err != nil {
+		return err
+	}
+	for _, part := range g.span.parts {
+		rows, err := tx.QueryContext(ctx, s.bind(wholeHeads), part*3600, g.span.from, g.span.until)
 		if err != nil {
 			return err
 		}
-		for _, e := range entries {
-			if err := f(e); err != nil {
-				return err
-			}
+		if err := eachHead(rows, g.addShapes); err != nil {
+			return err
 		}
-		if len(entries) < page {
-			return nil
+		if rows, err = tx.QueryContext(ctx, s.bind(cutBatches), part*3600, g.span.from, g.span.until, g.span.from, g.span.until); err != nil {
+			return err
 		}
-		last := &entries[page-1]
-		at, id = last.At.UnixNano(), last.ID
-	}
-}
-
-func (s *Store) page(ctx context.Context, query string, args []any) (entries []ledger.Entry, err error) {
-	rows, err := s.read.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var e ledger.Entry
-		var at int64
-		var estimated, priced int
-		u := &e.Usage
-		if err := rows.Scan(&e.ID, &at, &e.RequestID, &e.Key, &e.Tenant, &e.User, &e.Model, &e.Provider, &e.Target, &e.Dialect, &e.Op, &e.Outcome, &e.Status,
-			&u.Input, &u.Cached, &u.CacheWrite, &u.Output, &u.Reasoning, &estimated, (*int64)(&e.Cost), &priced); err != nil {
-			return nil, err
+		if err := g.addCut(rows); err != nil {
+			return err
 		}
-		e.At, u.Estimated, e.Priced = time.Unix(0, at).UTC(), estimated != 0, priced != 0
-		entries = append(entries, e)
 	}
-	return entries, rows.Err()
+	return nil
 }
 
 // Balances implements ledger.Store.
@@ -179,24 +172,65 @@ func (s *Store) Balances(ctx context.Context, since int64) (all []ledger.Balance
 	if ok, err := s.readable(ctx); !ok {
 		return nil, err
 	}
-	rows, err := s.read.QueryContext(ctx, s.bind("SELECT scope, period, used FROM balances WHERE period = 0 OR period >= ?"), since)
+	c := charges{}
+	err = s.snapshot(ctx, func(tx *sql.Tx) error {
+		if err := s.balances(ctx, tx, c, since); err != nil {
+			return err
+		}
+		return pendingCharges(ctx, tx, c)
+	})
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var b ledger.Balance
-		if err := rows.Scan(&b.Scope, &b.Period, &b.Used); err != nil {
-			return nil, err
+	for k, used := range c {
+		if k.period == 0 || k.period >= since {
+			all = append(all, ledger.Balance{Scope: k.scope, Period: k.period, Used: used})
 		}
-		all = append(all, b)
 	}
-	return all, rows.Err()
+	return all, nil
 }
 
-// Prune implements ledger.Store.
+func (s *Store) balances(ctx context.Context, tx *sql.Tx, c charges, since int64) error {
+	rows, err := tx.QueryContext(ctx, s.bind("SELECT scope, period, used FROM balances WHERE period = 0 OR period >= ?"), since)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var k scopeIn
+		var used int64
+		if err := rows.Scan(&k.scope, &k.period, &used); err != nil {
+			return err
+		}
+		c.add(k.scope, k.period, used)
+	}
+	return rows.Err()
+}
+
+func pendingCharges(ctx context.Context, tx *sql.Tx, c charges) error {
+	rows, err := tx.QueryContext(ctx, "SELECT charges FROM pending_batches")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var b sql.RawBytes
+		if err := rows.Scan(&b); err != nil {
+			return err
+		}
+		if err := c.unpack(b); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// Prune implements ledger.Store. What is pending would bring a balance back.
 func (s *Store) Prune(ctx context.Context, before int64) error {
 	if ok, err := s.readable(ctx); !ok {
+		return err
+	}
+	if err := s.Fold(ctx); err != nil {
 		return err
 	}
 	_, err := s.write.ExecContext(ctx, s.bind("DELETE FROM balances WHERE period <> 0 AND period < ?"), before)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pressly/goose/v3"
 
 	"github.com/headgate-ai/headgate/internal/ledger"
 	"github.com/headgate-ai/headgate/internal/ledger/ledgertest"
@@ -24,6 +27,7 @@ func TestPostgres(t *testing.T) {
 	}
 	t.Run("suite", func(t *testing.T) { ledgertest.Run(t, open) })
 	t.Run("two gateways", func(t *testing.T) { twoGateways(t, s.address(t, "two")) })
+	t.Run("old layout", func(t *testing.T) { oldLayout(t, s.address(t, "old")) })
 	t.Run("outage", func(t *testing.T) { outage(t, s) })
 }
 
@@ -48,7 +52,7 @@ func twoGateways(t *testing.T, address string) {
 			var err error
 			for i := 0; i < entries && err == nil; i++ {
 				e := ledger.Entry{ID: fmt.Sprintf("%d-%d", g, i), At: ledgertest.Epoch, Cost: 1}
-				err = s.Insert(context.Background(), []ledger.Entry{e})
+				err = s.Insert(context.Background(), ledger.Batch{Entries: []ledger.Entry{e}})
 			}
 			failed <- err
 		}()
@@ -63,6 +67,21 @@ func twoGateways(t *testing.T, address string) {
 	if got, err := s.Sum(t.Context(), ledger.Query{}); err != nil || got.Requests != 2*entries || got.Cost != 2*entries {
 		t.Errorf("%+v, %v", got, err)
 	}
+}
+
+// A database whose entries have a row each is brought over at the first use.
+func oldLayout(t *testing.T, address string) {
+	db, err := sql.Open("pgx", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	oracle := ledgertest.Old(t, db, goose.DialectPostgres)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := mustOpen(t, address)
+	defer s.Close()
+	ledgertest.Moved(t, s, oracle)
 }
 
 // While the database is gone entries wait in the spool; when it is back, it has

@@ -19,7 +19,7 @@ import (
 
 // pragmas are set for each connection. A commit is on the disk before it
 // returns (synchronous FULL): the ledger then removes the entry from its spool.
-// At ten commits a second this costs little. What SQLite keeps to undo a
+// At a commit in four seconds this costs little. What SQLite keeps to undo a
 // statement stays in memory (temp_store); it is small.
 const pragmas = "?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=cache_size(-1024)&_pragma=temp_store(MEMORY)&_txlock=immediate"
 

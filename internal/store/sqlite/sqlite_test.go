@@ -1,10 +1,13 @@
 package sqlite
 
 import (
+	"database/sql"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pressly/goose/v3"
 
 	"github.com/headgate-ai/headgate/internal/ledger"
 	"github.com/headgate-ai/headgate/internal/ledger/ledgertest"
@@ -28,7 +31,7 @@ func TestOpenAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Insert(t.Context(), []ledger.Entry{e}); err != nil {
+		if err := s.Insert(t.Context(), ledger.Batch{Source: "a", Entries: []ledger.Entry{e}, Ends: []int64{1}}); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := s.Sum(t.Context(), ledger.Query{}); err != nil || got.Requests != 1 {
@@ -63,4 +66,23 @@ func TestWhatCannotBeOpened(t *testing.T) {
 	if b, err := os.ReadFile(other); err != nil || !strings.HasPrefix(string(b), "This is no database.") {
 		t.Error("the other file was changed")
 	}
+}
+
+// A file whose entries have a row each is brought over at the first use.
+func TestOldLayout(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	oracle := ledgertest.Old(t, db, goose.DialectSQLite3)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ledgertest.Moved(t, s, oracle)
 }
