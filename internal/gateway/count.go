@@ -29,9 +29,9 @@ type learnt struct {
 
 const (
 	// countBudget is how much of a prompt is counted exactly, in bytes, before
-	// samples must do. At the speed of the encoder that is about half a
+	// samples must do. At the speed of the encoder that is about a tenth of a
 	// millisecond.
-	countBudget = 64 << 10
+	countBudget = 16 << 10
 	// mostLearnt bounds the models that are learnt of: with globs, their names
 	// are the clients'.
 	mostLearnt = 1000
@@ -46,9 +46,10 @@ func (c *counting) prompt(call *llm.Call, model string) tokens.Count {
 	}
 	s, _ := c.scratches.Get().(*tokens.Scratch)
 	if s == nil {
-		s = new(tokens.Scratch)
+		s = &tokens.Scratch{Parts: true}
 	}
 	defer c.scratches.Put(s)
+	s.Know(call.Long)
 	return s.Prompt(call.Raw, call.Dialect, call.Op, model, c.calibration(model), countBudget)
 }
 

@@ -89,6 +89,9 @@ type Envelope struct {
 	// PromptAt is the value that holds the prompt in Raw; empty when the field
 	// is absent.
 	PromptAt Span
+	// Long are long strings of the body, where they lie in Raw, in order and not
+	// necessarily all: whoever walks over Raw again can pass over them.
+	Long []Span
 }
 
 // MaxOutput is the client's bound on all output tokens of the call, 0 when it

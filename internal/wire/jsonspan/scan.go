@@ -179,27 +179,36 @@ func scanLiteral(b []byte, i int, word string) (int, problem) {
 // scanValue reads any value that begins with b[i]. depth is the nesting it may
 // have: none for a scalar, one for a flat object.
 // count is how many members or elements it has.
-func scanValue(b []byte, i, depth int) (end int, k Kind, count int, p problem) {
+func scanValue(b []byte, i, depth int, long *Long) (end int, k Kind, count int, p problem) {
 	if i < len(b) && (b[i] == '{' || b[i] == '[') {
 		k = KindArray
 		if b[i] == '{' {
 			k = KindObject
 		}
-		end, count, p = scanNested(b, i, depth)
+		end, count, p = scanNested(b, i, depth, long)
 		return end, k, count, p
 	}
-	end, k, p = scanScalar(b, i)
+	end, k, p = scanScalar(b, i, long)
 	return end, k, 0, p
 }
 
 // scanScalar reads a value without inside, or finds that none begins here.
-func scanScalar(b []byte, i int) (end int, k Kind, p problem) {
+func scanScalar(b []byte, i int, long *Long) (end int, k Kind, p problem) {
 	if i >= len(b) {
 		return i, 0, wantValue
 	}
 	switch c := b[i]; {
 	case c == '"':
+		if long != nil && long.known {
+			if end = long.end(b, i); end > 0 {
+				return end, KindString, fine
+			}
+			long = nil
+		}
 		end, _, p = scanString(b, i)
+		if long != nil && end-i >= leastLong && p == fine {
+			long.note(i, end)
+		}
 		return end, KindString, p
 	case c == '-' || c-'0' <= 9:
 		end, p = scanNumber(b, i)
@@ -258,7 +267,7 @@ func (n *nesting) pop() (brace bool) {
 
 // scanNested reads the object or array whose bracket is b[i], and counts its
 // members or elements.
-func scanNested(b []byte, i, depth int) (end, count int, p problem) {
+func scanNested(b []byte, i, depth int, long *Long) (end, count int, p problem) {
 	var n nesting
 	object := false // whether the innermost open bracket is a brace
 	for {
@@ -273,7 +282,7 @@ func scanNested(b []byte, i, depth int) (end, count int, p problem) {
 			opened, object = true, b[i] == '{'
 			n.push(object)
 			i = space(b, i+1)
-		} else if i, _, p = scanScalar(b, i); p != fine {
+		} else if i, _, p = scanScalar(b, i, long); p != fine {
 			return i, count, p
 		}
 		if !opened || i < len(b) && b[i] == closing(object) {

@@ -53,7 +53,7 @@ func Elements(raw []byte, v Value) Elems {
 // space before and after allowed, or else a *SyntaxError. maxDepth is that of
 // Object.
 func Valid(raw []byte, maxDepth int) error {
-	i, _, _, p := scanValue(raw, space(raw, 0), depthOf(maxDepth))
+	i, _, _, p := scanValue(raw, space(raw, 0), depthOf(maxDepth), nil)
 	if p == fine {
 		if i = space(raw, i); i == len(raw) {
 			return nil
@@ -111,6 +111,7 @@ type walk struct {
 	span  Span
 	value Value
 	count int // of the value
+	long  *Long
 	err   *SyntaxError
 }
 
@@ -187,7 +188,7 @@ func (w *walk) step(open, shut byte, wantOpen, wantComma problem) bool {
 
 // take reads the value at hand.
 func (w *walk) take() bool {
-	end, kind, count, p := scanValue(w.raw, w.pos, w.depth)
+	end, kind, count, p := scanValue(w.raw, w.pos, w.depth, w.long)
 	if p != fine {
 		return w.fail(end, p)
 	}

@@ -13,6 +13,9 @@ import (
 
 const op = "peek.Body"
 
+// largeBody is from where on it is worth a note where the long strings are.
+const largeBody = 8 << 10
+
 // maxKeys bounds the fields of a body's top level. The vendors' largest
 // requests have about forty.
 const maxKeys = 512
@@ -38,6 +41,11 @@ func Body(raw []byte, f Fields) (llm.Envelope, error) {
 	}
 	r := reader{raw: raw, fields: f, env: &env}
 	m := jsonspan.Object(raw, jsonspan.DefaultDepth)
+	var long *jsonspan.Long
+	if len(raw) >= largeBody {
+		long = new(jsonspan.Long)
+		m.Note(long)
+	}
 	for m.Next() {
 		if err := r.member(m.Key(), m.Value(), m.Count()); err != nil {
 			return env, err
@@ -45,6 +53,11 @@ func Body(raw []byte, f Fields) (llm.Envelope, error) {
 	}
 	if err := m.Err(); err != nil {
 		return env, fault.New(fault.Malformed, op, "The request body is not a JSON object: %v.", err)
+	}
+	if long != nil {
+		for _, s := range long.Spans() {
+			env.Long = append(env.Long, llm.Span(s))
+		}
 	}
 	if !r.hasModel {
 		if f.DefaultModel == "" {

@@ -21,7 +21,7 @@ func (c *counter) anthropicMember(key []byte, v jsonspan.Value) {
 			return
 		}
 		c.tokens += anthropicToolsTokens
-		for e := jsonspan.Elements(c.raw, v); e.Next(); {
+		for e := c.elements(v); e.Next(); {
 			c.value(e.Value())
 		}
 	}
@@ -36,7 +36,7 @@ func (c *counter) geminiMember(key []byte, v jsonspan.Value) {
 			c.turn(v)
 			return
 		}
-		for e := jsonspan.Elements(c.raw, v); e.Next(); {
+		for e := c.elements(v); e.Next(); {
 			c.turn(e.Value())
 		}
 	case "tools":
@@ -50,7 +50,7 @@ func (c *counter) turn(v jsonspan.Value) {
 		c.value(v)
 		return
 	}
-	for m := jsonspan.In(c.raw, v); m.Next(); {
+	for m := c.in(v); m.Next(); {
 		if string(m.Key()) == "parts" {
 			c.content(m.Value())
 		}

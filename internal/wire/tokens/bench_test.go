@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/internal/wire/jsonspan"
 )
 
 func BenchmarkCount(b *testing.B) {
@@ -72,11 +73,15 @@ func BenchmarkPrompt(b *testing.B) {
 		body := conversation(size)
 		for _, model := range []string{"gpt-4o", "claude-sonnet-4-5"} {
 			b.Run(fmt.Sprintf("%s/%dKiB", model, size>>10), func(b *testing.B) {
-				var s Scratch
+				// As the gateway counts: its first look at the body has found the
+				// long strings.
+				s := Scratch{Parts: true}
+				long := longOf(body)
 				b.SetBytes(int64(len(body)))
 				b.ReportAllocs()
 				for b.Loop() {
-					s.Prompt(body, llm.OpenAI, llm.Chat, model, Calibration{}, 256<<10)
+					s.Know(long)
+					s.Prompt(body, llm.OpenAI, llm.Chat, model, Calibration{}, 16<<10)
 				}
 			})
 		}
@@ -89,4 +94,17 @@ func BenchmarkCountWithin(b *testing.B) {
 	for b.Loop() {
 		CountWithin(O200k(), text, 64<<10)
 	}
+}
+
+// longOf are the long strings of a body.
+func longOf(body []byte) (all []llm.Span) {
+	var long jsonspan.Long
+	m := jsonspan.Object(body, 0)
+	m.Note(&long)
+	for m.Next() {
+	}
+	for _, s := range long.Spans() {
+		all = append(all, llm.Span(s))
+	}
+	return all
 }

@@ -106,6 +106,37 @@ func measure(weights *[pairs]int32, text []byte) (sum int64, counts classCounts)
 	return sum, counts
 }
 
+const (
+	// wholeMeasure is up to where a text is measured as a whole, in bytes; of a
+	// longer one, so many parts of partSize, evenly spread over it.
+	wholeMeasure = 16 << 10
+	parts        = 16
+	partSize     = 512
+)
+
+// measureParts is measure at the cost of wholeMeasure bytes at most: parts of a
+// long text stand for all of it.
+func measureParts(weights *[pairs]int32, text []byte) (sum int64, counts classCounts) {
+	if len(text) <= wholeMeasure {
+		return measure(weights, text)
+	}
+	measured := 0
+	for i := range parts {
+		from := (2*i + 1) * (len(text) / parts) / 2
+		part := text[cut(text, from-partSize/2):cut(text, from+partSize/2)]
+		s, n := measure(weights, part)
+		sum, measured = sum+s, measured+len(part)
+		for c := range counts {
+			counts[c] += n[c]
+		}
+	}
+	times := float64(len(text)) / float64(max(measured, 1))
+	for c := range counts {
+		counts[c] = int(float64(counts[c]) * times)
+	}
+	return int64(float64(sum) * times), counts
+}
+
 // dominant is the class that a text is calibrated by: what most of its visible
 // characters are, but a seventh of punctuation makes code.
 func (n *classCounts) dominant() Class {

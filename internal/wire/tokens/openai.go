@@ -21,7 +21,7 @@ func (c *counter) chatMember(key []byte, v jsonspan.Value) {
 			c.value(v)
 			return
 		}
-		for e := jsonspan.Elements(c.raw, v); e.Next(); {
+		for e := c.elements(v); e.Next(); {
 			c.message(e.Value())
 		}
 	case "tools", "functions":
@@ -39,7 +39,7 @@ func (c *counter) message(v jsonspan.Value) {
 		return
 	}
 	c.tokens += messageTokens
-	for m := jsonspan.In(c.raw, v); m.Next(); {
+	for m := c.in(v); m.Next(); {
 		v := m.Value()
 		switch string(m.Key()) {
 		case "id", "tool_call_id", "type", "status", "audio", "annotations", "cache_control", "phase":
@@ -50,7 +50,7 @@ func (c *counter) message(v jsonspan.Value) {
 			c.content(v)
 		case "tool_calls":
 			c.exact = false
-			for e := jsonspan.Elements(c.raw, v); e.Next(); {
+			for e := c.elements(v); e.Next(); {
 				c.call(e.Value())
 			}
 		case "function_call":
@@ -67,7 +67,7 @@ func (c *counter) message(v jsonspan.Value) {
 // call counts a tool call: the function's name and arguments, which stand in
 // it or in its field "function" or "custom".
 func (c *counter) call(v jsonspan.Value) {
-	for m := jsonspan.In(c.raw, v); m.Next(); {
+	for m := c.in(v); m.Next(); {
 		switch string(m.Key()) {
 		case "function", "custom":
 			if m.Value().Kind == jsonspan.KindObject {
@@ -97,7 +97,7 @@ func (c *counter) responsesMember(key []byte, v jsonspan.Value) {
 			c.value(v)
 			return
 		}
-		for e := jsonspan.Elements(c.raw, v); e.Next(); {
+		for e := c.elements(v); e.Next(); {
 			c.item(e.Value())
 		}
 	case "tools":
@@ -123,7 +123,7 @@ func (c *counter) item(v jsonspan.Value) {
 		return
 	}
 	message := false
-	for m := jsonspan.In(c.raw, v); m.Next(); {
+	for m := c.in(v); m.Next(); {
 		if string(m.Key()) == "role" {
 			message = true
 		}
@@ -134,7 +134,7 @@ func (c *counter) item(v jsonspan.Value) {
 	}
 	c.exact = false
 	c.tokens += messageTokens
-	for m := jsonspan.In(c.raw, v); m.Next(); {
+	for m := c.in(v); m.Next(); {
 		switch string(m.Key()) {
 		case "name", "arguments", "input", "output", "summary", "action":
 			c.content(m.Value())
@@ -158,7 +158,7 @@ func (c *counter) input(v jsonspan.Value) {
 		c.value(v)
 		return
 	}
-	e := jsonspan.Elements(c.raw, v)
+	e := c.elements(v)
 	for e.Next() {
 		switch v := e.Value(); v.Kind {
 		case jsonspan.KindNumber:

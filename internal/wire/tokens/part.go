@@ -16,7 +16,7 @@ func (c *counter) content(v jsonspan.Value) {
 		c.value(v)
 		return
 	}
-	for e := jsonspan.Elements(c.raw, v); e.Next(); {
+	for e := c.elements(v); e.Next(); {
 		c.part(e.Value())
 	}
 }
@@ -31,7 +31,7 @@ func (c *counter) part(v jsonspan.Value) {
 	c.depth++
 	defer func() { c.depth-- }()
 	var at picture
-	for m := jsonspan.In(c.raw, v); m.Next(); {
+	for m := c.in(v); m.Next(); {
 		v := m.Value()
 		switch string(m.Key()) {
 		case "text", "refusal", "thinking", "name", "title", "context", "query", "output":
@@ -73,7 +73,7 @@ func (p *picture) add(c *counter, v jsonspan.Value) {
 		return
 	}
 	textual := false
-	for m := jsonspan.In(c.raw, v); m.Next(); {
+	for m := c.in(v); m.Next(); {
 		v := m.Value()
 		switch string(m.Key()) {
 		case "url", "data", "file_data", "fileUri":

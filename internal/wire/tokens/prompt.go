@@ -111,6 +111,7 @@ func (c *counter) request(op llm.Operation) bool {
 		c.tokens += replyTokens
 	}
 	m := jsonspan.Object(c.raw, jsonspan.DefaultDepth)
+	m.By(&c.scratch.long)
 	for m.Next() {
 		c.member(kind, m.Key(), m.Value())
 	}
@@ -199,11 +200,28 @@ func (c *counter) rough(b []byte) {
 	if c.family == FamilyCL100k {
 		weights = &weightsCL100k
 	}
-	sum, counts := measure(weights, b)
+	of := measure
+	if c.scratch.Parts {
+		of = measureParts
+	}
+	sum, counts := of(weights, b)
 	c.sum += sum
 	for i := range counts {
 		c.counts[i] += counts[i]
 	}
+}
+
+// in and elements look into a value.
+func (c *counter) in(v jsonspan.Value) jsonspan.Members {
+	m := jsonspan.In(c.raw, v)
+	m.By(&c.scratch.long)
+	return m
+}
+
+func (c *counter) elements(v jsonspan.Value) jsonspan.Elems {
+	e := jsonspan.Elements(c.raw, v)
+	e.By(&c.scratch.long)
+	return e
 }
 
 // value counts a value as text: a string without its quotes and escapes, null

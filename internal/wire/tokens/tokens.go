@@ -17,6 +17,9 @@ package tokens
 
 import (
 	_ "embed"
+
+	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/internal/wire/jsonspan"
 )
 
 //go:generate go test -run TestTables -count=1 -update .
@@ -54,18 +57,32 @@ func (e *Encoding) Name() string { return e.name }
 // is ready; without one the functions take fresh memory when they need it,
 // which ordinary text does not. A Scratch must not be used twice at a time.
 type Scratch struct {
+	// Parts has Prompt estimate a text of more than 16 KiB by parts of it, at a
+	// bounded cost.
+	Parts bool
+
 	nodes []node
 	heap  []candidate
 	text  []byte // an unescaped string
 	label []byte // a line made for counting
+	long  jsonspan.Long
+}
+
+// Know tells of long strings in the body that Prompt will be called with next,
+// in order; it then need not look for their ends.
+func (s *Scratch) Know(long []llm.Span) {
+	for _, l := range long {
+		s.long.Know(jsonspan.Span(l))
+	}
 }
 
 // keep is the most bytes per buffer that a Scratch holds on to, so that one
 // hostile request does not cost its memory for ever.
 const keep = 1 << 20
 
-// trim gives back what is too large to keep.
+// trim gives back what is too large to keep, and forgets the body.
 func (s *Scratch) trim() {
+	s.long.Forget()
 	if cap(s.nodes)*12 > keep || cap(s.heap)*8 > keep {
 		s.nodes, s.heap = nil, nil
 	}

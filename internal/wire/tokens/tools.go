@@ -28,9 +28,9 @@ func (c *counter) tools(v jsonspan.Value) {
 		return
 	}
 	some := false
-	for e := jsonspan.Elements(c.raw, v); e.Next(); some = true {
+	for e := c.elements(v); e.Next(); some = true {
 		f := e.Value()
-		for m := jsonspan.In(c.raw, f); m.Next(); {
+		for m := c.in(f); m.Next(); {
 			if k := string(m.Key()); (k == "function" || k == "custom") && m.Value().Kind == jsonspan.KindObject {
 				f = m.Value()
 			}
@@ -62,7 +62,7 @@ func (c *counter) function(v jsonspan.Value) {
 		c.tokens += functionTokensCL100k - functionTokensO200k
 	}
 	var name, description, parameters jsonspan.Value
-	for m := jsonspan.In(c.raw, v); m.Next(); {
+	for m := c.in(v); m.Next(); {
 		switch string(m.Key()) {
 		case "name":
 			name = m.Value()
@@ -108,7 +108,7 @@ func (c *counter) schema(v jsonspan.Value) {
 	}
 	c.depth++
 	defer func() { c.depth-- }()
-	for m := jsonspan.In(c.raw, v); m.Next(); {
+	for m := c.in(v); m.Next(); {
 		v := m.Value()
 		if v.Kind != jsonspan.KindObject {
 			continue
@@ -124,7 +124,7 @@ func (c *counter) schema(v jsonspan.Value) {
 
 func (c *counter) properties(v jsonspan.Value) {
 	some := false
-	for m := jsonspan.In(c.raw, v); m.Next(); some = true {
+	for m := c.in(v); m.Next(); some = true {
 		c.tokens += propertyTokens
 		if m.Value().Kind == jsonspan.KindObject {
 			c.property(m.Key(), m.Value())
@@ -141,7 +141,7 @@ func (c *counter) properties(v jsonspan.Value) {
 // property counts one property's line and the values that it may have.
 func (c *counter) property(name []byte, v jsonspan.Value) {
 	var kind, description, enum jsonspan.Value
-	for m := jsonspan.In(c.raw, v); m.Next(); {
+	for m := c.in(v); m.Next(); {
 		switch string(m.Key()) {
 		case "type":
 			kind = m.Value()
@@ -156,7 +156,7 @@ func (c *counter) property(name []byte, v jsonspan.Value) {
 		return
 	}
 	c.tokens += enumTokens
-	for e := jsonspan.Elements(c.raw, enum); e.Next(); {
+	for e := c.elements(enum); e.Next(); {
 		c.tokens += enumItemTokens
 		c.value(e.Value())
 	}
@@ -168,7 +168,7 @@ func (c *counter) schemaOf(v jsonspan.Value) {
 	if v.Kind != jsonspan.KindObject {
 		return
 	}
-	for m := jsonspan.In(c.raw, v); m.Next(); {
+	for m := c.in(v); m.Next(); {
 		switch string(m.Key()) {
 		case "json_schema", "schema":
 			c.exact = false
