@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/fault"
@@ -49,7 +50,8 @@ type Exchange struct {
 	body    pooled
 	form    *formdata.Scanner
 	file    *os.File // an upload too large for memory
-	head    func(http.Header)
+	head    func(wire.Fields)
+	values  *wire.Values // of headers that are known before the answer
 	status  int
 	mode    Mode
 	begun   bool
@@ -102,29 +104,62 @@ func (x *Exchange) Written() int64 { return x.written }
 
 // Answer sets what the answer will begin with. Nothing is sent before the
 // first Write; head is then called once to fill in the headers.
-func (x *Exchange) Answer(status int, mode Mode, head func(http.Header)) {
+func (x *Exchange) Answer(status int, mode Mode, head func(wire.Fields)) {
 	x.status, x.mode, x.head = status, mode, head
 }
 
 func (x *Exchange) begin() {
 	x.begun = true
-	h := x.w.Header()
+	h, ok := x.w.(headWriter)
+	if !ok {
+		h = mapHead{wire.Header(x.w.Header()), x}
+	}
+	h.BeginHead(x.status)
+	if x.values != nil {
+		x.values.PutInto(h)
+	}
 	if x.head != nil {
 		x.head(h)
 	}
 	x.common(h, x.mode)
-	x.w.WriteHeader(x.status)
+	h.EndHead()
 }
 
-// common sets the headers of every answer.
-func (x *Exchange) common(h http.Header, mode Mode) {
-	h["X-Request-Id"] = []string{x.ID}
-	if x.Inbound.Dialect() == llm.Anthropic {
-		h["Request-Id"] = h["X-Request-Id"] // the only one that this vendor's SDKs read
-	}
-	h["X-Response-Mode"] = []string{string(mode)}
-	h.Add("Vary", "Accept")
+// headWriter is a ResponseWriter that takes fields without a map.
+type headWriter interface {
+	wire.Fields
+	BeginHead(status int)
+	EndHead()
 }
+
+// mapHead is any other one.
+type mapHead struct {
+	wire.Header
+	x *Exchange
+}
+
+func (mapHead) BeginHead(int) {}
+func (h mapHead) EndHead()    { h.x.w.WriteHeader(h.x.status) }
+
+// common sets the headers of every answer.
+func (x *Exchange) common(h wire.Fields, mode Mode) {
+	h.Put("X-Request-Id", x.ID)
+	if x.Inbound.Dialect() == llm.Anthropic {
+		h.Put("Request-Id", x.ID) // the only one that this vendor's SDKs read
+	}
+	h.Put("X-Response-Mode", string(mode))
+	h.Put("Vary", "Accept")
+}
+
+// Values are headers of the answer to come, to be filled in before it begins.
+func (x *Exchange) Values() *wire.Values {
+	if x.values == nil {
+		x.values = values.Get().(*wire.Values)
+	}
+	return x.values
+}
+
+var values = sync.Pool{New: func() any { return new(wire.Values) }}
 
 // Begin sends the status line and headers now, before any of the body.
 func (x *Exchange) Begin() {
@@ -198,12 +233,12 @@ func (x *Exchange) refuse(e *fault.Error) {
 	if body == nil {
 		body = x.Inbound.Fault(make([]byte, 0, 256), e, x.ID)
 	}
-	x.Answer(e.HTTPStatus(), Buffered, func(h http.Header) {
-		h.Set("Content-Type", "application/json")
-		h.Set("Content-Length", strconv.Itoa(len(body)))
+	x.Answer(e.HTTPStatus(), Buffered, func(h wire.Fields) {
+		h.Put("Content-Type", "application/json")
+		h.Put("Content-Length", strconv.Itoa(len(body)))
 		retryHeaders(h, e)
 		if e.Kind == fault.Unauthenticated || e.Kind == fault.KeyExpired {
-			h.Set("Www-Authenticate", `Bearer realm="headgate"`)
+			h.Put("Www-Authenticate", `Bearer realm="headgate"`)
 		}
 	})
 	_, _ = x.Write(body)
@@ -211,13 +246,13 @@ func (x *Exchange) refuse(e *fault.Error) {
 
 // retryHeaders tell the SDKs when, and whether, to try again: Retry-After in
 // whole seconds, rounded up, and in milliseconds.
-func retryHeaders(h http.Header, e *fault.Error) {
+func retryHeaders(h wire.Fields, e *fault.Error) {
 	if e.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.FormatInt(int64((e.RetryAfter+time.Second-1)/time.Second), 10))
-		h.Set("Retry-After-Ms", strconv.FormatInt(int64((e.RetryAfter+time.Millisecond-1)/time.Millisecond), 10))
+		h.Put("Retry-After", strconv.FormatInt(int64((e.RetryAfter+time.Second-1)/time.Second), 10))
+		h.Put("Retry-After-Ms", strconv.FormatInt(int64((e.RetryAfter+time.Millisecond-1)/time.Millisecond), 10))
 	}
 	if e.Final {
-		h.Set("X-Should-Retry", "false")
+		h.Put("X-Should-Retry", "false")
 	}
 }
 
@@ -225,6 +260,11 @@ func retryHeaders(h http.Header, e *fault.Error) {
 // one uses the call's bytes any more.
 func (x *Exchange) Close() {
 	x.body.close()
+	if x.values != nil {
+		x.values.Reset()
+		values.Put(x.values)
+		x.values = nil
+	}
 	if x.file != nil {
 		_ = x.file.Close()
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/headgate-ai/headgate/internal/fault"
 	"github.com/headgate-ai/headgate/internal/llm"
 	"github.com/headgate-ai/headgate/internal/setting"
+	"github.com/headgate-ai/headgate/internal/wire"
 )
 
 func TestSaneID(t *testing.T) {
@@ -131,12 +132,12 @@ func TestFail(t *testing.T) {
 
 func TestRetryHeaders(t *testing.T) {
 	h := http.Header{}
-	retryHeaders(h, &fault.Error{RetryAfter: 1_000_000_001, Final: true})
+	retryHeaders(wire.Header(h), &fault.Error{RetryAfter: 1_000_000_001, Final: true})
 	if h.Get("Retry-After") != "2" || h.Get("Retry-After-Ms") != "1001" || h.Get("X-Should-Retry") != "false" {
 		t.Errorf("%v", h)
 	}
 	h = http.Header{}
-	if retryHeaders(h, &fault.Error{}); len(h) != 0 {
+	if retryHeaders(wire.Header(h), &fault.Error{}); len(h) != 0 {
 		t.Errorf("%v", h)
 	}
 }

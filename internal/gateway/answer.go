@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"mime"
-	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -35,6 +34,7 @@ type answer struct {
 	out     wire.Outbound
 
 	encoded bool // the body is gzip as the client asked for it
+	room    [192]byte
 	told    bool // the first of it has come, and the provider's pulse knows
 }
 
@@ -109,8 +109,9 @@ func (a *answer) refused() error {
 	body = a.reply.Provider.Redact(body)
 	f := a.out.Refusal(a.reply.StatusCode, a.reply.Header, body)
 	a.rec.Mark(journal.FirstToken, time.Now())
-	upstream.CopyHeader(a.x.ResponseHeader(), a.reply.Header)
-	a.target(a.x.ResponseHeader())
+	h := wire.Header(a.x.ResponseHeader())
+	upstream.CopyHeader(h, a.reply.Header, false)
+	a.target(h)
 	return f
 }
 
@@ -123,11 +124,11 @@ func (a *answer) redirected() error {
 	}
 	body = a.reply.Provider.Redact(body)
 	a.rec.Mark(journal.FirstToken, time.Now())
-	a.x.Answer(a.reply.StatusCode, edge.Buffered, func(h http.Header) {
-		a.head(h)
-		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	a.x.Answer(a.reply.StatusCode, edge.Buffered, func(h wire.Fields) {
+		a.head(h, false)
+		h.Put("Content-Length", strconv.Itoa(len(body)))
 		if to := wire.First(a.reply.Header, "Location"); to != "" {
-			h["Location"] = []string{a.reply.Provider.RedactURL(to)}
+			h.Put("Location", a.reply.Provider.RedactURL(to))
 		}
 	})
 	err = a.write(body)
@@ -137,10 +138,10 @@ func (a *answer) redirected() error {
 
 // events relays an event stream.
 func (a *answer) events() error {
-	a.x.Answer(a.reply.StatusCode, edge.Streaming, func(h http.Header) {
-		a.head(h)
-		h["Cache-Control"] = noCache
-		h["X-Accel-Buffering"] = noBuffering
+	a.x.Answer(a.reply.StatusCode, edge.Streaming, func(h wire.Fields) {
+		a.head(h, true)
+		h.Put("Cache-Control", "no-cache")
+		h.Put("X-Accel-Buffering", "no")
 	})
 	a.journal.StreamOpened()
 	defer a.journal.StreamClosed()
@@ -172,8 +173,6 @@ func (a *answer) first(now time.Time) {
 	a.rec.Mark(journal.FirstToken, now)
 	a.answered(now)
 }
-
-var noCache, noBuffering = []string{"no-cache"}, []string{"no"}
 
 // usage puts an estimate of the prompt where the provider never reported any.
 func (a *answer) usage(u llm.Usage) llm.Usage {
@@ -211,9 +210,9 @@ func (a *answer) whole() error {
 	}
 	a.rec.Usage = a.acct.billed(read.Usage, text)
 	a.acct.settle(a.rec.Usage, nil)
-	a.x.Answer(a.reply.StatusCode, edge.Buffered, func(h http.Header) {
-		a.head(h)
-		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	a.x.Answer(a.reply.StatusCode, edge.Buffered, func(h wire.Fields) {
+		a.head(h, false)
+		h.Put("Content-Length", strconv.Itoa(len(body)))
 	})
 	err = a.write(body)
 	a.rec.Mark(journal.Relay, time.Now())
@@ -251,10 +250,10 @@ func (a *answer) write(body []byte) error {
 
 // pipe passes a body on as it comes, behind what has been read of it already.
 func (a *answer) pipe(begun []byte) error {
-	a.x.Answer(a.reply.StatusCode, edge.Buffered, func(h http.Header) {
-		a.head(h)
+	a.x.Answer(a.reply.StatusCode, edge.Buffered, func(h wire.Fields) {
+		a.head(h, false)
 		if n := a.reply.ContentLength; n >= 0 {
-			h["Content-Length"] = []string{strconv.FormatInt(n, 10)}
+			h.Put("Content-Length", strconv.FormatInt(n, 10))
 		}
 	})
 	a.answered(time.Now())
@@ -285,28 +284,28 @@ func (a *answer) piped(tail []byte) llm.Usage {
 
 // head fills in the response's headers; it is called once, before the status
 // is written.
-func (a *answer) head(h http.Header) {
-	upstream.CopyHeader(h, a.reply.Header)
-	if ct := a.reply.Header["Content-Type"]; len(ct) > 0 {
-		h["Content-Type"] = ct[:1]
-	} else if a.call.WantsStream {
-		h["Content-Type"] = []string{"text/event-stream"}
-	} else {
-		h["Content-Type"] = []string{"application/json"}
+func (a *answer) head(h wire.Fields, events bool) {
+	upstream.CopyHeader(h, a.reply.Header, events)
+	switch ct := wire.First(a.reply.Header, "Content-Type"); {
+	case ct != "":
+		h.Put("Content-Type", ct)
+	case a.call.WantsStream:
+		h.Put("Content-Type", "text/event-stream")
+	default:
+		h.Put("Content-Type", "application/json")
 	}
 	if a.encoded {
-		h["Content-Encoding"] = []string{"gzip"}
-		h.Add("Vary", "Accept-Encoding")
+		h.Put("Content-Encoding", "gzip")
+		h.Put("Vary", "Accept-Encoding")
 	}
 	a.target(h)
 }
 
 // target says who answered and how long the parts took.
-func (a *answer) target(h http.Header) {
-	values := []string{ // one allocation for the three of them
-		headerSafe(a.rec.Target), strconv.Itoa(a.rec.Attempts), string(a.rec.AppendServerTiming(make([]byte, 0, 256))),
-	}
-	h["X-Headgate-Target"], h["X-Headgate-Attempts"], h["Server-Timing"] = values[0:1:1], values[1:2:2], values[2:3:3]
+func (a *answer) target(h wire.Fields) {
+	h.Put("X-Headgate-Target", headerSafe(a.rec.Target))
+	h.PutBytes("X-Headgate-Attempts", strconv.AppendInt(a.room[:0], int64(a.rec.Attempts), 10))
+	h.PutBytes("Server-Timing", a.rec.AppendServerTiming(a.room[:0]))
 }
 
 // headerSafe keeps a client's model name from breaking a header.

@@ -31,13 +31,11 @@ type question struct {
 	facts   condition.Input
 	subject quota.Subject
 	limits  wire.Limits
-	headers wire.Values
 }
 
-// forget lets go of what was asked; the buffer stays.
+// forget lets go of what was asked.
 func (q *question) forget() {
 	q.facts, q.subject = condition.Input{}, quota.Subject{}
-	q.headers.Reset()
 	questions.Put(q)
 }
 
@@ -205,11 +203,11 @@ func (q *question) tell(x *edge.Exchange, h *quota.Hold) {
 		return
 	}
 	q.limits = wire.Limits{Requests: limitOf(&h.Requests), Tokens: limitOf(&h.Tokens), Now: time.Now()}
-	x.Inbound.Limits(&q.headers, &q.limits)
-	wire.GenericLimits(&q.headers, &q.limits)
-	header := x.ResponseHeader()
-	q.headers.Set(header)
+	values := x.Values()
+	x.Inbound.Limits(values, &q.limits)
+	wire.GenericLimits(values, &q.limits)
 	if low := h.Low(); low != "" {
+		header := x.ResponseHeader()
 		header["X-Billing-Warning"] = lowBalance
 		header["X-Headgate-Budget"] = []string{low}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/headgate-ai/headgate/internal/fault"
 	"github.com/headgate-ai/headgate/internal/llm"
 	"github.com/headgate-ai/headgate/internal/route"
+	"github.com/headgate-ai/headgate/internal/wire"
 	"github.com/headgate-ai/headgate/internal/wire/jsonspan"
 )
 
@@ -27,9 +28,9 @@ func models(snap *Snapshot, x *edge.Exchange, who *authn.Grant, call *llm.Call) 
 	} else {
 		body = appendModels(nil, call.Dialect, allowed(snap.Route.Names(), who))
 	}
-	x.Answer(http.StatusOK, edge.Buffered, func(h http.Header) {
-		h.Set("Content-Type", "application/json")
-		h.Set("Content-Length", strconv.Itoa(len(body)))
+	x.Answer(http.StatusOK, edge.Buffered, func(h wire.Fields) {
+		h.Put("Content-Type", "application/json")
+		h.Put("Content-Length", strconv.Itoa(len(body)))
 	})
 	if _, err := x.Write(body); err != nil {
 		return fault.Wrap(fault.Canceled, "gateway.models", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/headgate-ai/headgate/internal/llm"
 	"github.com/headgate-ai/headgate/internal/quota"
 	"github.com/headgate-ai/headgate/internal/route"
+	"github.com/headgate-ai/headgate/internal/wire"
 )
 
 // standing is one limit in the answer of GET /v1/status/rate-limit. Amounts of
@@ -60,10 +61,10 @@ func (g *Gateway) status(snap *Snapshot, x *edge.Exchange, who *authn.Grant, cal
 	if err != nil {
 		return fault.Wrap(fault.Internal, "gateway.status", err)
 	}
-	x.Answer(http.StatusOK, edge.Buffered, func(h http.Header) {
-		h.Set("Content-Type", "application/json")
-		h.Set("Cache-Control", "no-store")
-		h.Set("Content-Length", strconv.Itoa(len(body)))
+	x.Answer(http.StatusOK, edge.Buffered, func(h wire.Fields) {
+		h.Put("Content-Type", "application/json")
+		h.Put("Cache-Control", "no-store")
+		h.Put("Content-Length", strconv.Itoa(len(body)))
 	})
 	if _, err := x.Write(body); err != nil {
 		return fault.Wrap(fault.Canceled, "gateway.status", err)

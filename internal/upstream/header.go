@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/internal/wire"
 )
 
 // header gives what the provider gets to see of the client's headers, one value
@@ -120,26 +121,27 @@ func (p *Provider) authorize(q *Request, give func(name, value string)) (name st
 	return "Authorization"
 }
 
-// CopyHeader copies to a client what it may see of a provider's response
-// headers. The provider's rate limits are its limits for the gateway and not
-// ours for the client, so they travel under other names.
-func CopyHeader(dst, src http.Header) {
+// CopyHeader puts what a client may see of a provider's response headers into
+// its answer. The provider's rate limits are its limits for the gateway and not
+// ours for the client, so they travel under other names. The fields of an event
+// stream that concern caches are the gateway's.
+func CopyHeader(dst wire.Fields, src http.Header, events bool) {
 	named := connectionNames(src)
 	for name, values := range src {
-		if slices.Contains(named, name) || !returns(name) {
+		if slices.Contains(named, name) || !returns(name) || events && name == "Cache-Control" {
 			continue
 		}
-		if limitHeader(name) {
-			dst["Llm_provider-"+name] = values
+		switch {
+		case limitHeader(name):
+			name = "Llm_provider-" + name
+		case name == "X-Request-Id" || name == "Request-Id" && src["X-Request-Id"] == nil: // one of them, and always the same
+			name = "X-Upstream-Request-Id"
+		case name == "Request-Id":
 			continue
 		}
-		if name == "X-Request-Id" || name == "Request-Id" {
-			if name == "X-Request-Id" || src["X-Request-Id"] == nil { // one of them, and always the same
-				dst["X-Upstream-Request-Id"] = values
-			}
-			continue
+		for _, v := range values {
+			dst.Put(name, v)
 		}
-		dst[name] = values
 	}
 }
 
@@ -157,7 +159,7 @@ func returns(name string) bool {
 		"Set-Cookie", "Alt-Svc", "Strict-Transport-Security", "Openai-Organization", "Openai-Project",
 		"Anthropic-Organization-Id", "Nel", "Report-To", "Retry-After", "Retry-After-Ms",
 		// Set by the gateway itself.
-		"X-Response-Mode", "X-Headgate-Target", "X-Headgate-Attempts", "X-Accel-Buffering", "Server-Timing", "X-Should-Retry":
+		"X-Response-Mode", "X-Accel-Buffering", "Server-Timing", "X-Should-Retry", "X-Degraded", "X-Trimmed", "X-Billing-Warning":
 		return false
 	}
 	return !strings.HasPrefix(name, "Cf-") && !strings.HasPrefix(name, "X-Headgate-")

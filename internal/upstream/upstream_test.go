@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate-ai/headgate/internal/llm"
 	"github.com/headgate-ai/headgate/internal/setting"
+	"github.com/headgate-ai/headgate/internal/wire"
 )
 
 func compile(t *testing.T, list ...ProviderConfig) *Plan {
@@ -91,9 +92,16 @@ func TestPools(t *testing.T) {
 
 func TestCopyHeader(t *testing.T) {
 	dst := http.Header{}
-	CopyHeader(dst, http.Header{"Connection": {"x-hop"}, "X-Hop": {"1"}, "X-Ratelimit-Limit": {"5"}, "Set-Cookie": {"a"}, "X-Request-Id": {"u"}, "X-Fine": {"1", "2"}})
+	src := http.Header{"Connection": {"x-hop"}, "X-Hop": {"1"}, "X-Ratelimit-Limit": {"5"}, "Set-Cookie": {"a"}, "X-Request-Id": {"u"}, "Request-Id": {"v"}, "X-Fine": {"1", "2"}, "Cache-Control": {"public"}}
+	CopyHeader(wire.Header(dst), src, true)
 	if len(dst) != 3 || dst.Get("X-Upstream-Request-Id") != "u" || dst["Llm_provider-X-Ratelimit-Limit"] == nil || len(dst["X-Fine"]) != 2 {
 		t.Errorf("%v", dst)
+	}
+	whole := http.Header{}
+	delete(src, "X-Request-Id")
+	CopyHeader(wire.Header(whole), src, false)
+	if len(whole) != 4 || whole.Get("X-Upstream-Request-Id") != "v" || whole.Get("Cache-Control") != "public" {
+		t.Errorf("%v", whole)
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 )
 
 // Values collects the values of a response's headers in one buffer, so that they
-// cost two allocations however many they are: put a value into Buf by appending
-// to it, then End it. There is room for mostValues. The zero value is ready.
+// cost no allocation: put a value into Buf by appending to it, then End it. There
+// is room for mostValues. The zero value is ready.
 type Values struct {
 	Buf   []byte
 	names [mostValues]string
@@ -58,15 +58,31 @@ func (v *Values) Duration(name string, d time.Duration) {
 // Reset makes v ready to be used again; the buffer stays.
 func (v *Values) Reset() { v.Buf, v.n = v.Buf[:0], 0 }
 
-// Set puts the headers into h.
-func (v *Values) Set(h http.Header) {
-	all, list, from := string(v.Buf), make([]string, v.n), 0
+// PutInto puts the headers into an answer's head.
+func (v *Values) PutInto(f Fields) {
+	from := 0
 	for i, name := range v.names[:v.n] {
-		list[i] = all[from:v.ends[i]]
+		f.PutBytes(name, v.Buf[from:v.ends[i]])
 		from = v.ends[i]
-		h[name] = list[i : i+1 : i+1]
 	}
 }
+
+// Fields takes the header fields of an answer, one value at a time. Names are in
+// canonical form. To put them into a map first costs more than to write them.
+type Fields interface {
+	Put(name, value string)
+	// PutBytes does not keep the value.
+	PutBytes(name string, value []byte)
+}
+
+// Header is a map as Fields.
+type Header http.Header
+
+// Put implements Fields.
+func (h Header) Put(name, value string) { h[name] = append(h[name], value) }
+
+// PutBytes implements Fields.
+func (h Header) PutBytes(name string, value []byte) { h.Put(name, string(value)) }
 
 // First is the first value of a header field, "" where there is none. The name
 // must be in canonical form; Header.Get makes sure of that each time.

@@ -15,9 +15,9 @@ func TestValues(t *testing.T) {
 	v.End("C")
 	v.Time("D", time.Date(2026, 11, 30, 1, 2, 3, 1, time.FixedZone("x", 3600)))
 	h := http.Header{}
-	v.Set(h)
+	v.PutInto(Header(h))
 	for name, want := range map[string]string{"A": "-12", "B": "6m0s", "C": "text", "D": "2026-11-30T00:02:04Z"} {
-		if got := h[name]; len(got) != 1 || got[0] != want || cap(got) != 1 {
+		if got := h[name]; len(got) != 1 || got[0] != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}

@@ -27,7 +27,7 @@ func (c *conn) exchange(h *head) (again bool) {
 	x.life.Begin(&c.life)
 	x.body = body{c: c, left: h.length}
 	x.res = response{
-		c: c, body: &x.body, header: make(http.Header, 8), length: -1,
+		c: c, body: &x.body, length: -1,
 		closing: h.close, whole: h.length <= int64(c.in.len()),
 	}
 	req := c.request(h, x)

@@ -14,6 +14,11 @@ import (
 // begin takes the status and the header. What depends on the body (framing,
 // its type) is added by seal, when the first byte goes out.
 func (w *response) begin(status int) {
+	w.openHead(status)
+	w.endHead()
+}
+
+func (w *response) openHead(status int) {
 	w.status = status
 	w.typed = !bodyAllowed(status)
 	w.closing = w.closing || status == http.StatusSwitchingProtocols // to what this loop cannot speak
@@ -21,10 +26,57 @@ func (w *response) begin(status int) {
 	b = append(appendStatus(b, status), "\r\n"...)
 	for k, vv := range w.header {
 		if w.ordinary(k, vv) {
-			b = appendField(b, k, vv)
+			b = appendField(b, k, vv...)
 		}
 	}
-	w.out.head(b)
+	w.head = b
+}
+
+// endHead ends a head to which fields may have been added.
+func (w *response) endHead() {
+	if w.head != nil {
+		w.out.head(w.head)
+		w.head = nil
+	}
+}
+
+// BeginHead begins an answer with a status. Fields can then be added to those of
+// Header with Put and PutBytes, which write them out without a map; EndHead ends
+// that. Like Header, the three belong to the handler's goroutine. It does nothing
+// where WriteHeader would not.
+func (w *response) BeginHead(status int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.done && w.status == 0 {
+		w.openHead(status)
+	}
+}
+
+// Put adds a field. The name is in canonical form.
+func (w *response) Put(name, value string) {
+	if w.head == nil {
+		return
+	}
+	if one := [1]string{value}; w.ordinary(name, one[:]) {
+		w.head = appendField(w.head, name, value)
+	}
+}
+
+// PutBytes adds a field that says nothing of the body or the connection.
+func (w *response) PutBytes(name string, value []byte) {
+	if w.head != nil {
+		at := len(w.head)
+		w.head = append(append(w.head, name...), ": "...)
+		w.head = append(append(w.head, value...), "\r\n"...)
+		blank(w.head[at : len(w.head)-2])
+	}
+}
+
+// EndHead ends the head; nothing is sent before the first Write or Flush.
+func (w *response) EndHead() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.endHead()
 }
 
 // ordinary is whether a field passes as it is. The others say something about
@@ -160,11 +212,11 @@ func (w *response) hasTrailers() bool {
 // appendTrailers is the trailer section (RFC 9112, 7.1.2), without its empty line.
 func (w *response) appendTrailers(b []byte) []byte {
 	for _, k := range w.trailers {
-		b = appendField(b, k, w.header[k])
+		b = appendField(b, k, w.header[k]...)
 	}
 	for k, vv := range w.header {
 		if name, ok := strings.CutPrefix(k, http.TrailerPrefix); ok && forTrailer(textproto.CanonicalMIMEHeaderKey(name)) {
-			b = appendField(b, name, vv)
+			b = appendField(b, name, vv...)
 		}
 	}
 	return b
@@ -173,7 +225,7 @@ func (w *response) appendTrailers(b []byte) []byte {
 // appendField is one field line a value. A name that is no token is dropped,
 // and a control character that could end the line becomes a space (RFC 9110,
 // 5.5): a header must not be able to become two.
-func appendField(b []byte, name string, values []string) []byte {
+func appendField(b []byte, name string, values ...string) []byte {
 	if !isToken(name) {
 		return b
 	}
@@ -181,14 +233,19 @@ func appendField(b []byte, name string, values []string) []byte {
 		b = append(append(b, name...), ": "...)
 		at := len(b)
 		b = append(b, trimAll(v)...)
-		for i := at; i < len(b); i++ {
-			if b[i] == '\r' || b[i] == '\n' || b[i] == 0 {
-				b[i] = ' '
-			}
-		}
+		blank(b[at:])
 		b = append(b, "\r\n"...)
 	}
 	return b
+}
+
+// blank takes out of a field what could end it.
+func blank(b []byte) {
+	for i, c := range b {
+		if c == '\r' || c == '\n' || c == 0 {
+			b[i] = ' '
+		}
+	}
 }
 
 // trimAll trims as net/http trims what it sends, line ends included.

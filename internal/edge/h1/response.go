@@ -18,8 +18,9 @@ var errLate = errors.New("h1: the response was used after its handler had return
 type response struct {
 	c      *conn
 	body   *body
-	header http.Header
-	whole  bool // the whole body lay in the input; no deadline is needed
+	header http.Header // nil until it is asked for
+	head   []byte      // while BeginHead's head is open
+	whole  bool        // the whole body lay in the input; no deadline is needed
 
 	mu       sync.Mutex // held while writing
 	done     bool       // guarded by mu: the handler has returned
@@ -43,7 +44,12 @@ type response struct {
 }
 
 // Header implements http.ResponseWriter.
-func (w *response) Header() http.Header { return w.header }
+func (w *response) Header() http.Header {
+	if w.header == nil {
+		w.header = make(http.Header, 8)
+	}
+	return w.header
+}
 
 // WriteHeader implements http.ResponseWriter. The header is taken as it is
 // now. A second call is ignored.
@@ -72,9 +78,7 @@ func (w *response) Write(p []byte) (int, error) {
 	if w.done {
 		return 0, errLate
 	}
-	if w.status == 0 {
-		w.begin(http.StatusOK)
-	}
+	w.start()
 	if len(p) == 0 {
 		return 0, nil
 	}
@@ -97,6 +101,14 @@ func (w *response) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// start makes sure that the head has been begun and is complete.
+func (w *response) start() {
+	if w.status == 0 {
+		w.begin(http.StatusOK)
+	}
+	w.endHead()
+}
+
 // Flush implements http.Flusher.
 func (w *response) Flush() { _ = w.FlushError() }
 
@@ -107,9 +119,7 @@ func (w *response) FlushError() error {
 	if w.done {
 		return errLate
 	}
-	if w.status == 0 {
-		w.begin(http.StatusOK)
-	}
+	w.start()
 	return w.send(nil, false)
 }
 
@@ -166,9 +176,7 @@ func (w *response) finish() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.done = true
-	if w.status == 0 {
-		w.begin(http.StatusOK)
-	}
+	w.start()
 	err := w.send(nil, true)
 	w.out.release()
 	short := w.length >= 0 && w.written != w.length && bodyAllowed(w.status)
@@ -190,7 +198,7 @@ func (w *response) inform(status int) {
 	b = append(b, "\r\n"...)
 	for k, vv := range w.header {
 		if k != "Content-Length" && k != "Transfer-Encoding" {
-			b = appendField(b, k, vv)
+			b = appendField(b, k, vv...)
 		}
 	}
 	if w.err == nil {
