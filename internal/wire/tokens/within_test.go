@@ -1,9 +1,14 @@
 package tokens
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/internal/wire/jsonspan"
 )
 
 func TestCountWithinIsExactForShortTexts(t *testing.T) {
@@ -64,5 +69,40 @@ func TestCutIsBetweenCharacters(t *testing.T) {
 				t.Fatalf("%q is cut at %d for %d", s.text, k, i)
 			}
 		}
+	}
+}
+
+// As the gateway counts a long prompt: 16 KiB of it, the rest by parts.
+func TestLongPromptError(t *testing.T) {
+	var errs []float64
+	texts := map[string][]byte{"all kinds": joined(77, 200<<10)}
+	for kind, sentences := range seeds() {
+		texts[kind] = filled(60<<10, sentences...)
+	}
+	for seed := range uint64(max(6/slower, 1)) {
+		byKind := map[string][]byte{}
+		for _, s := range corpus(seed+40, 480) {
+			byKind[s.kind] = append(byKind[s.kind], s.text...)
+		}
+		for kind, text := range byKind {
+			if len(text) > 32<<10 {
+				texts[fmt.Sprint(kind, seed)] = text
+			}
+		}
+	}
+	for kind, text := range texts {
+		want := float64(O200k().Count(text))
+		body := jsonspan.AppendQuote([]byte(`{"model":"gpt-4o","messages":[{"role":"user","content":`), string(text))
+		s := Scratch{Parts: true}
+		n := s.Prompt(append(body, `}]}`...), llm.OpenAI, llm.Chat, "gpt-4o", Calibration{}, 16<<10)
+		off := math.Abs(float64(n.Tokens)/want - 1)
+		if errs = append(errs, off); n.Exact || off > 0.15 {
+			t.Errorf("%s: %d tokens of %.0f", kind, n.Tokens, want)
+		}
+	}
+	slices.Sort(errs)
+	t.Logf("%d texts: median |error| %.1f %%, p95 %.1f %%", len(errs), 100*percentile(errs, 50), 100*percentile(errs, 95))
+	if percentile(errs, 50) > 0.02 {
+		t.Error("the median is above 2 %")
 	}
 }
