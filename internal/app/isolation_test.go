@@ -13,17 +13,18 @@ import (
 	"time"
 )
 
-// apartYAML keeps everything by tenant, at rates that bring nothing back while a
-// test runs. Both tenants' tokens are the same issuer's, so that their keys have
+// apartYAML keeps everything by tenant, or by what is a tenant's own, at rates that
+// bring nothing back while a test runs. Both tenants' tokens are the same issuer's, so that their keys have
 // the same name.
 const apartYAML = jwtYAML + `prices: [{model: "*", input: 1, output: 2}]
 %s
 quota:
   rules:
     - {name: calls, per: [tenant], requests: {rate: 1000/day, algorithm: window}}
-    - {name: users, per: [user, tenant], tokens: {rate: 10000000/day, algorithm: window}}
+    - {name: users, per: [user], tokens: {rate: 10000000/day, algorithm: window}}
   budgets:
     - {name: once, per: [tenant], limit: {usd: 100}, period: none}
+    - {name: purse, per: [key], limit: {usd: 100}, period: none}
 `
 
 // tenantUse is what a tenant's own calls add up to.
@@ -89,8 +90,9 @@ func same(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
 func (g *Gateway) standsApart(tenant, user, bearer string, use *tenantUse) {
 	g.t.Helper()
 	all := g.stands("chat", "Authorization", bearer)
-	calls, tokens, once := all["calls/requests"], all["users/tokens"], all["once/money"]
-	if calls.Remaining != float64(1000-use.calls) || tokens.Limit-tokens.Remaining != use.tokens[user] || !same(once.Limit-once.Remaining, use.cost) {
+	calls, tokens, once, purse := all["calls/requests"], all["users/tokens"], all["once/money"], all["purse/money"]
+	if calls.Remaining != float64(1000-use.calls) || tokens.Limit-tokens.Remaining != use.tokens[user] || !same(once.Limit-once.Remaining, use.cost) ||
+		!same(purse.Limit-purse.Remaining, use.cost) {
 		g.t.Fatalf("%s has used %+v and is told %+v", tenant, *use, all)
 	}
 }
@@ -150,11 +152,13 @@ func ledgerApart(t *testing.T, path string, uses map[string]*tenantUse) {
 		charged[b.Scope] += float64(b.Used) / 1e9
 	}
 	for tenant, use := range uses {
-		if scope := "once/money|tenant=" + tenant; calls[tenant] != use.calls || !same(charged[scope], use.cost) {
-			t.Errorf("%s has used %+v, the ledger has %d entries and %v dollars", tenant, *use, calls[tenant], charged[scope])
+		for _, scope := range []string{"once/money|tenant=" + tenant, "purse/money|key=sso|tenant=" + tenant} {
+			if calls[tenant] != use.calls || !same(charged[scope], use.cost) {
+				t.Errorf("%s has used %+v, the ledger has %d entries and in %s %v dollars", tenant, *use, calls[tenant], scope, charged[scope])
+			}
 		}
 	}
-	if len(calls) != len(uses) || len(charged) != len(uses) {
+	if len(calls) != len(uses) || len(charged) != 2*len(uses) {
 		t.Errorf("the ledger knows %v and %v", calls, charged)
 	}
 }

@@ -48,7 +48,7 @@ func TestOperatorsLimits(t *testing.T) {
 		t.Errorf("%v", b)
 	}
 	top := g.operate("GET", "/admin/v1/limits?top=2", "").JSON(t)["top"].([]any)
-	if len(top) != 2 || within(top[0], "cell") != "each/requests|key=test" || within(top[0], "used") != 2.0 {
+	if len(top) != 2 || within(top[0], "cell") != "each/requests|key=test|tenant=tests" || within(top[0], "used") != 2.0 {
 		t.Errorf("%v", top)
 	}
 	// A higher bound takes effect at once; what was used stays used.

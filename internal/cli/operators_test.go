@@ -250,7 +250,7 @@ func TestLimitsCommands(t *testing.T) {
 	if out != "each/requests: 7/s, burst 9, was 1000/s, burst 1000\n" {
 		t.Error(out)
 	}
-	if out, _ := d.run(0, on("limits", "--top", "3")...); !strings.Contains(out, "operator") || !strings.Contains(out, "each/requests|key=one") {
+	if out, _ := d.run(0, on("limits", "--top", "3")...); !strings.Contains(out, "operator") || !strings.Contains(out, "each/requests|key=one|tenant=one") {
 		t.Error(out)
 	}
 	if out, _ := d.run(0, on("limits")...); !strings.Contains(out, "configuration, 500/s, 900 × health 1.00") {

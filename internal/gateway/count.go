@@ -11,7 +11,9 @@ import (
 
 // counting is what the gateway knows of how models count tokens. Where a
 // model's vocabulary is public, prompts are counted; else they are estimated,
-// and every answer that reports its usage teaches the estimates of its model.
+// and every answer that reports its usage teaches the estimates of its model. They
+// are the same for all tenants: how a model cuts text is a property of the model,
+// and nothing of what a tenant sent is kept.
 // The zero value is ready to use.
 type counting struct {
 	scratches sync.Pool // of *tokens.Scratch

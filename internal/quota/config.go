@@ -29,7 +29,8 @@ type RuleConfig struct {
 	// as request.model == "gpt-4"; all when absent.
 	When string `yaml:"when"`
 	// Per is what the limits are kept by: key, tenant, user, model, provider,
-	// region, ip, or claim:NAME; one count for all calls when absent.
+	// region, ip, or claim:NAME; one count for all calls when absent. By key, user
+	// and claim:NAME each tenant has counts of its own.
 	Per []string `yaml:"per"`
 	// Requests limits how many calls are made.
 	Requests RateConfig `yaml:"requests"`
@@ -97,7 +98,7 @@ type BudgetConfig struct {
 	// when absent.
 	When string `yaml:"when"`
 	// Per is for whom a budget is kept: key, tenant, user, model, provider; one
-	// for all calls when absent.
+	// for all calls when absent. By key and user each tenant has budgets of its own.
 	Per []string `yaml:"per"`
 	// Limit is the amount, in money, tokens or both.
 	Limit AmountConfig `yaml:"limit"`

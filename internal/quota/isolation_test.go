@@ -19,9 +19,9 @@ import (
 	"github.com/headgate-ai/headgate/internal/setting"
 )
 
-// apart is rules and budgets of every algorithm and dimension, all of them kept
-// by tenant and what else there is.
-func apart(t testing.TB) Config {
+// isolating is rules and budgets of every algorithm and dimension, all of them
+// kept by tenant and what else there is, or by what is a tenant's own.
+func isolating(t testing.TB) Config {
 	return Config{
 		Tiers: map[string]int64{"gold": 6},
 		Rules: []RuleConfig{
@@ -32,10 +32,14 @@ func apart(t testing.TB) Config {
 			{Name: "places", Per: []string{"tenant"}, Concurrent: 20},
 			{Name: "address", Per: []string{"ip", "tenant"}, Requests: RateConfig{Rate: rate(t, "2000/min"), Algorithm: "window"}},
 			{Name: "team", When: `request.model == "gpt-4"`, Per: []string{"tenant", "claim:team"}, Requests: RateConfig{Rate: rate(t, "30/s")}},
+			{Name: "each-key", Per: []string{"key"}, Requests: RateConfig{Rate: rate(t, "35/s"), Burst: 25}, Concurrent: 18},
+			{Name: "each-user", Per: []string{"model", "user"}, Tokens: TokensConfig{RateConfig: RateConfig{Rate: rate(t, "600000/min"), Algorithm: "window"}}},
+			{Name: "each-team", Per: []string{"claim:team"}, Requests: RateConfig{Rate: rate(t, "2000/min"), Burst: 40, Algorithm: "bucket"}},
 			{Name: "trial", Per: []string{"tenant", "provider", "region"}, Requests: RateConfig{Rate: rate(t, "5/s")}, Shadow: true},
 		},
 		Budgets: []BudgetConfig{
 			{Name: "hour", Per: []string{"tenant"}, Limit: AmountConfig{USD: 2 * llm.USD}, Soft: AmountConfig{USD: llm.USD / 2}, Period: "hour", Exhausted: "trim"},
+			{Name: "purse", Per: []string{"user"}, Limit: AmountConfig{USD: llm.USD / 8}, Period: "minute", Exhausted: "trim"},
 			{Name: "minute", Per: []string{"tenant", "user"}, Limit: AmountConfig{Tokens: 60_000}, Period: "minute", Exhausted: "model:small"},
 		},
 	}
@@ -53,9 +57,9 @@ func someInput(r *rand.Rand, price *meter.Price) input {
 	return input{
 		key: pick("sso", "web"), user: pick("", "ann", "bob", "a|tenant=beta"), tier: pick("", "gold"), model: pick("gpt-4", "small"),
 		ip: pick("192.0.2.1", "192.0.2.2"), team: pick("", "red"), rate: float64(r.IntN(2) * 15),
-		// Bounded: what is learnt of answers without a bound is known by key and
-		// model.
-		demand: Demand{Input: r.Int64N(1500), Output: 1 + r.Int64N(3000), Price: price},
+		// One in four sets no bound on its answer: then what is reserved is what was
+		// learnt.
+		demand: Demand{Input: r.Int64N(1500), Output: max(0, r.Int64N(4000)-1000), Price: price},
 	}
 }
 
@@ -90,7 +94,7 @@ type side struct {
 }
 
 func newSide(t *testing.T, room *Room) *side {
-	return &side{room: room, plan: compile(t, room, apart(t))}
+	return &side{room: room, plan: compile(t, room, isolating(t))}
 }
 
 // do makes one step, and tells all that can be seen of it.
@@ -109,7 +113,7 @@ func (s *side) do(step int, tenant string, in *input, which int, now time.Time) 
 	}
 	i := which % len(s.holds)
 	h := s.holds[i]
-	u := llm.Usage{Input: in.demand.Input, Output: in.demand.Output * int64(which%3) / 2, Estimated: which%2 == 0}
+	u := llm.Usage{Input: in.demand.Input, Output: h.output * int64(which%3) / 2, Estimated: which%2 == 0}
 	if step < 70 {
 		return fmt.Sprintf("%v %d", h.Spent(u), h.output)
 	}

@@ -5,14 +5,17 @@ import (
 	"sync"
 )
 
-// outputs learns how long answers get that have no bound, for each key and
-// model: the length that nine of ten stay within.
+// outputs learns how long answers get that have no bound, for each key of a
+// tenant and model: the length that nine of ten stay within.
 type outputs struct {
-	mu    sync.Mutex
-	known map[outputKey]*length
+	mu      sync.Mutex
+	known   map[outputKey]*length
+	tenants map[string]int // how many of the known are a tenant's
 }
 
-type outputKey struct{ key, model string }
+// outputKey has the tenant because the name of a key is not enough: all tokens
+// of one issuer share it.
+type outputKey struct{ tenant, key, model string }
 
 // length is an estimate, and how many answers made it.
 type length struct {
@@ -27,22 +30,28 @@ const (
 	// let several through where there is enough for one.
 	firstGuess = 4096
 	quantile   = 0.9
-	// mostOutputs bounds what is remembered.
-	mostOutputs = 10_000
+	// mostOutputs bounds what is remembered, and mostOfTenant what of it is one
+	// tenant's: with globs, the names of models are the clients', and one who
+	// invents them must not keep others from being learnt of.
+	mostOutputs  = 50_000
+	mostOfTenant = 1000
 )
 
-func newOutputs() *outputs { return &outputs{known: map[outputKey]*length{}} }
+func newOutputs() *outputs {
+	return &outputs{known: map[outputKey]*length{}, tenants: map[string]int{}}
+}
 
-// of is what is known of a key's answers by a model; nil when there are too many
-// to remember one more.
-func (o *outputs) of(key, model string) *length {
+// of is what is known of the answers to a subject's key by its model; nil when
+// there are too many to remember one more.
+func (o *outputs) of(s *Subject) *length {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	k := outputKey{key, model}
+	k := outputKey{s.Tenant, s.Key, s.Model}
 	l := o.known[k]
-	if l == nil && len(o.known) < mostOutputs {
+	if l == nil && len(o.known) < mostOutputs && o.tenants[s.Tenant] < mostOfTenant {
 		l = &length{tokens: firstGuess}
 		o.known[k] = l
+		o.tenants[s.Tenant]++
 	}
 	return l
 }

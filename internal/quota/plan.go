@@ -65,6 +65,17 @@ func (r *Room) Compile(c *Config, p *setting.Problems) Plan {
 	return plan
 }
 
+// apart is what a limit is kept by. Names of keys and users and the values of
+// claims are a tenant's own: two tenants whose tokens are of one issuer have keys
+// of the same name. So where they are named, the tenant counts with them.
+func apart(per []string) []string {
+	owned := func(dim string) bool { return dim == "key" || dim == "user" || strings.HasPrefix(dim, "claim:") }
+	if slices.Contains(per, "tenant") || !slices.ContainsFunc(per, owned) {
+		return per
+	}
+	return append(slices.Clone(per), "tenant")
+}
+
 func compileWhen(when, path string, p *setting.Problems) *condition.Condition {
 	if when == "" {
 		return nil
@@ -77,7 +88,7 @@ func compileWhen(when, path string, p *setting.Problems) *condition.Condition {
 }
 
 func (r *Room) compileRule(plan *Plan, c *RuleConfig, path string, p *setting.Problems) {
-	ru := &rule{name: c.Name, when: compileWhen(c.When, path, p), per: c.Per, shadow: c.Shadow}
+	ru := &rule{name: c.Name, when: compileWhen(c.When, path, p), per: apart(c.Per), shadow: c.Shadow}
 	plan.rules = append(plan.rules, ru)
 	for d, rate := range map[dimension]*RateConfig{
 		requests: &c.Requests, tokens: &c.Tokens.RateConfig, inputTokens: &c.InputTokens, outputTokens: &c.OutputTokens,
@@ -155,7 +166,7 @@ func (w WeightsConfig) compile() *weights {
 }
 
 func (r *Room) compileBudget(plan *Plan, c *BudgetConfig, path string, p *setting.Problems) {
-	ru := &rule{name: c.Name, when: compileWhen(c.When, path, p), per: c.Per}
+	ru := &rule{name: c.Name, when: compileWhen(c.When, path, p), per: apart(c.Per)}
 	plan.rules = append(plan.rules, ru)
 	zone, err := time.LoadLocation(c.Timezone)
 	if err != nil {

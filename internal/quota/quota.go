@@ -81,7 +81,7 @@ func (a Standing) tighter(b Standing) bool {
 // stands against its limits, refused or not, and has to be settled if it was
 // not refused.
 func (r *Room) Reserve(p *Plan, s *Subject, d Demand, now time.Time) (*Hold, error) {
-	h := &Hold{room: r, begun: r.at(now), price: d.Price, input: d.Input, output: d.Output, answers: r.outputs.of(s.Key, s.Model)}
+	h := &Hold{room: r, begun: r.at(now), price: d.Price, input: d.Input, output: d.Output, answers: r.outputs.of(s)}
 	if d.Output == 0 {
 		h.output = h.answers.expect()
 	}

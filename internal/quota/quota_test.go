@@ -287,7 +287,7 @@ func TestStreamStopsAtTheBudget(t *testing.T) {
 	price := dollar(t)
 	now := time.Now()
 	for range 200 { // the expected length is learnt
-		r.outputs.of("a", "gpt-4").learn(100)
+		r.outputs.of(by("a")).learn(100)
 	}
 	h, err := r.Reserve(p, by("a"), Demand{Input: 100, Price: price}, now)
 	if err != nil {
@@ -338,19 +338,41 @@ func TestDegrade(t *testing.T) {
 // The expected length of an answer comes to lie where nine of ten are shorter.
 func TestExpectedLength(t *testing.T) {
 	o := newOutputs()
-	if got := o.of("a", "m").expect(); got != firstGuess {
+	if got := o.of(by("a")).expect(); got != firstGuess {
 		t.Errorf("%d expected of nothing", got)
 	}
 	rng := rand.New(rand.NewPCG(5, 1))
 	for range 5000 {
-		o.of("a", "m").learn(1 + rng.Int64N(1000))
-		o.of("b", "m").learn(50)
+		o.of(by("a")).learn(1 + rng.Int64N(1000))
+		o.of(by("b")).learn(50)
 	}
-	if got := o.of("a", "m").expect(); got < 800 || got > 1100 {
+	if got := o.of(by("a")).expect(); got < 800 || got > 1100 {
 		t.Errorf("%d expected of lengths up to 1000, want about 900", got)
 	}
-	if got := o.of("b", "m").expect(); got < 40 || got > 60 {
+	if got := o.of(by("b")).expect(); got < 40 || got > 60 {
 		t.Errorf("%d expected of 50", got)
+	}
+}
+
+// One tenant that makes up models fills what is remembered of it, and nothing of
+// another's.
+func TestExpectedLengthsAreBounded(t *testing.T) {
+	o, s := newOutputs(), by("a")
+	for i := range 2 * mostOfTenant {
+		s.Model = fmt.Sprint("made-up-", i)
+		if l := o.of(s); (l != nil) != (i < mostOfTenant) {
+			t.Fatalf("of the model %d: %v", i, l)
+		}
+	}
+	if s.Tenant = "other"; o.of(s) == nil {
+		t.Error("nothing is learnt of another tenant")
+	}
+	for i := range 2 * mostOutputs {
+		s.Tenant = fmt.Sprint("tenant-", i)
+		o.of(s)
+	}
+	if len(o.known) != mostOutputs || o.of(s) != nil {
+		t.Errorf("%d are remembered", len(o.known))
 	}
 }
 
@@ -363,7 +385,9 @@ func TestRestore(t *testing.T) {
 	again := New()
 	p = compile(t, again, Config{Budgets: []BudgetConfig{{Name: "day", Per: []string{"key"}, Limit: AmountConfig{Tokens: 100}, Period: "day"}}})
 	again.Restore(p, c.Scope, c.Period, c.Amount, now)
-	again.Restore(p, "other/tokens|key=a", c.Period, 1000, now)
+	for _, scope := range []string{"other/tokens|key=a|tenant=acme", "day/tokens|key=a", "day/tokens|tenant=acme|key=a", "day/tokens", "day/tokensX|key=a|tenant=acme"} {
+		again.Restore(p, scope, c.Period, 1000, now) // of another budget, or of one that was kept otherwise
+	}
 	if s := again.Stand(p, by("a|b=c"), now)[0]; s.Remaining != 30 {
 		t.Errorf("%+v after %+v", s, c)
 	}

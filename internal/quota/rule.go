@@ -33,7 +33,7 @@ func (d dimension) String() string {
 type rule struct {
 	name   string
 	when   *condition.Condition // nil concerns everyone
-	per    []string
+	per    []string             // what it is kept by, as apart completes it
 	shadow bool
 }
 

@@ -41,12 +41,14 @@ func TestShares(t *testing.T) {
 // A tag follows from what a limit is kept for; a client cannot end it early.
 func TestTags(t *testing.T) {
 	s := &Subject{Principal: llm.Principal{Key: "k}1", Tenant: "a{c|me", User: "u"}}
-	for want, per := range map[string][]string{
-		"{t:a%7Bc%7Cme}": {"model", "tenant", "key"}, "{k:k%7D1}": {"key", "user"}, "{u:u}": {"user"}, "{g}": {"ip", "model"},
+	for want, all := range map[string][][]string{
+		"{t:a%7Bc%7Cme}": {{"model", "tenant", "key"}, {"key", "user"}, {"user"}, {"claim:team"}}, "{g}": {{"ip", "model"}, {"provider", "region"}, nil},
 	} {
-		l := &limit{rule: &rule{per: per}}
-		if got := l.tag(s); got != want {
-			t.Errorf("%v: %s, want %s", per, got, want)
+		for _, per := range all {
+			l := &limit{rule: &rule{per: apart(per)}}
+			if got := l.tag(s); got != want {
+				t.Errorf("%v: %s, want %s", per, got, want)
+			}
 		}
 	}
 }

@@ -47,14 +47,12 @@ func (sh *sharing) newLease(l *limit, s *Subject) *lease {
 // braces cannot stand in a tag: they delimit it.
 var braces = strings.NewReplacer("{", "%7B", "}", "%7D")
 
-// tag is where a count lies in a cluster: by what it is kept for, so that those
-// of one tenant lie together. It follows from the cell's key alone, so that all
-// gateways look for it in the same place.
+// tag is where a count lies in a cluster: those of one tenant lie together. It
+// follows from the cell's key alone, so that all gateways look for it in the same
+// place.
 func (l *limit) tag(s *Subject) string {
-	for _, dim := range [...]string{"tenant", "key", "user"} {
-		if contains(l.rule.per, dim) {
-			return "{" + dim[:1] + ":" + braces.Replace(string(appendEscaped(nil, s.value(dim)))) + "}"
-		}
+	if contains(l.rule.per, "tenant") {
+		return "{t:" + braces.Replace(string(appendEscaped(nil, s.Tenant))) + "}"
 	}
 	return "{g}"
 }

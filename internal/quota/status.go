@@ -2,6 +2,7 @@ package quota
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/llm"
@@ -79,10 +80,15 @@ func (r *Room) Restore(p *Plan, scope string, period, used int64, now time.Time)
 	}
 }
 
-// names is whether a cell's key is one of the limit's.
+// names is whether a cell's key is one that appendKey writes for the limit. One
+// that was written when the budget was kept by something else is not: no call
+// would find it.
 func (l *limit) names(key string) bool {
-	n := len(l.id)
-	return len(key) >= n && key[:n] == l.id && (len(key) == n || key[n] == '|')
+	if idOf(key) != l.id {
+		return false
+	}
+	parts := strings.Split(key, "|")[1:]
+	return slices.EqualFunc(parts, l.rule.per, func(part, dim string) bool { return strings.HasPrefix(part, dim+"=") })
 }
 
 // Level is how full the cells of one limit are, all together, for metrics.

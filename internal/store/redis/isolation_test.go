@@ -22,18 +22,18 @@ const (
 )
 
 // K12, where counts are shared: two tenants that send the same things, with the
-// same names of keys and users, to a gateway with a Redis. Each is let through
-// exactly what its own sums allow, and no key of the store is about both.
+// same names of keys and users, to a gateway with a Redis, where limits are kept by
+// tenant, or only by key or user. Each is let through exactly what its own sums
+// allow, and no key of the store is about both.
 func TestTenantsAreApart(t *testing.T) {
 	s := start(t)
-	per := []string{"user", "tenant"}
 	g := join(t, s.url(), patient(), quota.Config{
 		Rules: []quota.RuleConfig{
-			{Name: "requests", Per: []string{"key", "tenant"}, Requests: quota.RateConfig{Rate: rate(t, fmt.Sprintf("%d/day", mostRequests)), Algorithm: "window"}},
+			{Name: "requests", Per: []string{"key"}, Requests: quota.RateConfig{Rate: rate(t, fmt.Sprintf("%d/day", mostRequests)), Algorithm: "window"}},
 			{Name: "tokens", Per: []string{"tenant"}, Tokens: quota.TokensConfig{RateConfig: quota.RateConfig{Rate: rate(t, fmt.Sprintf("%d/day", mostTokens)), Algorithm: "window"}}},
-			{Name: "places", Per: per, Concurrent: 1 << 20},
+			{Name: "places", Per: []string{"user", "tenant"}, Concurrent: 1 << 20},
 		},
-		Budgets: []quota.BudgetConfig{{Name: "once", Per: per, Limit: quota.AmountConfig{Tokens: mostSpent}, Period: "none"}},
+		Budgets: []quota.BudgetConfig{{Name: "once", Per: []string{"user"}, Limit: quota.AmountConfig{Tokens: mostSpent}, Period: "none"}},
 	})
 	r := rand.New(rand.NewPCG(12, 2))
 	users := []string{"ann", "bob|tenant=beta", "{t:alpha}"}
