@@ -356,20 +356,6 @@ func (s *spool) state(seg *segment) (size int64, complete bool) {
 	return seg.size, seg != s.active
 }
 
-// flush writes what there is of the segment to the disk, and says how much that
-// is. The caller holds syncing.
-func (s *spool) flush(seg *segment) (size int64, err error) {
-	s.mu.Lock()
-	size = seg.size
-	seg.view.pause()
-	s.mu.Unlock()
-	err = seg.file.Sync()
-	s.mu.Lock()
-	seg.view.resume(size)
-	s.mu.Unlock()
-	return size, err
-}
-
 func syncFolder(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

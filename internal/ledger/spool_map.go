@@ -157,6 +157,20 @@ func (seg *segment) trim(size int64) error {
 	return seg.file.Truncate(size)
 }
 
+// flush writes what there is of the segment to the disk, and says how much that
+// is. The caller holds syncing.
+func (s *spool) flush(seg *segment) (size int64, err error) {
+	s.mu.Lock()
+	size = seg.size
+	seg.view.pause()
+	s.mu.Unlock()
+	err = seg.file.Sync()
+	s.mu.Lock()
+	seg.view.resume(size)
+	s.mu.Unlock()
+	return size, err
+}
+
 // copyFrame copies into a map. Where the file behind it has been made shorter the
 // system sends a signal, which would end the process; here it is an error.
 func copyFrame(to, frame []byte) (err error) {
