@@ -53,7 +53,7 @@ var wallClock = map[string]string{
 	"internal/ledger/reconcile.go AddDate":          "a date of the ledger",
 	"internal/ledger/reconcile.go Parse":            "a date of the ledger",
 	"internal/ledger/reconcile.go Unix":             "a date of the ledger",
-	"internal/ledger/spool.go Truncate":             "a date of the ledger",
+	"internal/ledger/spool_map.go Truncate":         "of a file",
 	"internal/ledger/spool.go Unix":                 "a date of the ledger",
 	"internal/quota/budget.go Date":                 "periods of the calendar",
 	"internal/quota/budget.go Truncate":             "periods of the calendar",

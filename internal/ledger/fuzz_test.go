@@ -19,9 +19,12 @@ func FuzzSpool(f *testing.F) {
 	f.Add([]byte(magic + "\xff\xff\x00\x00\x00\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := bytes.NewReader(b)
-		n, err := countFrames(r, int64(len(b)))
-		if err != nil {
-			t.Fatal(err)
+		n, used, err := countFrames(r, int64(len(b)))
+		if err != nil || len(bytes.Trim(b[used:], "\x00")) > 0 {
+			t.Fatalf("%d of %d bytes, %v", used, len(b), err)
+		}
+		if n2, used2, err := countFrames(r, used); n2 != n || used2 != used || err != nil {
+			t.Fatalf("%d entries in %d bytes; without the zeros behind them %d in %d, %v", n, used, n2, used2, err)
 		}
 		w, err := readWindow(r, make([]byte, viewSize), 0, int64(len(b)))
 		if err != nil || !w.last && len(b) <= viewSize {

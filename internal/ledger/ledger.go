@@ -4,7 +4,7 @@
 // moment later, exactly once. app owns the room; the hallway appends, admin and
 // cli read. Stores implement Store.
 //
-//	Append ──write(2)──▶ spool segments ──ingest, every four seconds──▶ Store ──▶ Sum, Group, Each, Balances
+//	Append ──page cache──▶ spool segments ──ingest, every four seconds──▶ Store ──▶ Sum, Group, Each, Balances
 package ledger
 
 import (

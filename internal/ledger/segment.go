@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -50,29 +51,38 @@ func (w *window) next() (payload []byte, size int, damage bool) {
 	return nil, size, true
 }
 
-// countFrames counts the whole frames up to end.
-func countFrames(r io.ReaderAt, end int64) (n int64, err error) {
+// countFrames counts the whole frames up to end, and finds where they end: behind
+// the last of them, or behind what is left of one that the process was killed
+// within. The zeros that come then were written ahead, and nothing ever stood
+// there.
+func countFrames(r io.ReaderAt, end int64) (n, used int64, err error) {
 	buffer := make([]byte, viewSize)
 	for off := int64(0); off < end; {
 		w, err := readWindow(r, buffer, off, end)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		for len(w.bytes) > 0 {
+			b := w.bytes
 			payload, size, damage := w.next()
 			if size == 0 {
 				break
 			}
-			off += int64(size)
 			if damage {
+				if rest := bytes.TrimRight(b[:size], "\x00"); len(rest) > 0 {
+					used = off + int64(len(rest))
+				}
+				off += int64(size)
 				continue
 			}
+			off += int64(size)
+			used = off
 			if _, err := decodePayload(payload); err == nil {
 				n++
 			}
 		}
 	}
-	return n, nil
+	return n, used, nil
 }
 
 // batch is what was read of a segment at once. Its slices are the spool's, until
@@ -201,6 +211,7 @@ func (s *spool) done(b batch) {
 func (s *spool) remove(seg *segment) {
 	seg.syncing.Lock()
 	if seg.file != nil {
+		seg.view.close()
 		seg.file.Close()
 		seg.file = nil
 	}

@@ -31,8 +31,7 @@ type spool struct {
 	large int64         // where a segment ends
 	every time.Duration // between syncs; 0 is before append returns
 
-	// mu is held for one write into the page cache, which the kernel would put
-	// one behind the other anyway.
+	// mu is held for one write into the page cache, or one copy.
 	mu       sync.Mutex
 	segments []*segment // oldest first
 	active   *segment   // the last of them, or nil
@@ -85,6 +84,7 @@ type segment struct {
 	// file is written to while the segment is the active one, by whoever holds
 	// spool.mu; to close it and make it nil, hold syncing when it no longer is.
 	file *os.File
+	view fileMap // of the file
 }
 
 // parseSegment reads a segment's name; kept is whether it was damaged and is not
@@ -167,13 +167,13 @@ func (s *spool) take(path, source string) error {
 	if err != nil {
 		return err
 	}
-	records, err := countFrames(file, i.Size())
+	records, size, err := countFrames(file, i.Size())
 	if err != nil {
 		return err
 	}
-	s.segments = append(s.segments, &segment{path: path, source: source, size: i.Size(), leftover: true, retired: true})
+	s.segments = append(s.segments, &segment{path: path, source: source, size: size, leftover: true, retired: true})
 	s.appended.Add(records)
-	s.written.Add(i.Size())
+	s.written.Add(size)
 	return nil
 }
 
@@ -192,6 +192,9 @@ func (s *spool) append(e *Entry) error {
 	seg, full, err := s.write(*b)
 	if err != nil {
 		return err
+	}
+	if full != nil {
+		full.leave()
 	}
 	if s.every == 0 {
 		err := s.sync(seg)
@@ -226,17 +229,14 @@ func (s *spool) write(frame []byte) (seg, full *segment, err error) {
 		}
 	}
 	seg = s.active
-	n, err := seg.file.Write(frame)
-	if err != nil {
-		// Half a frame must not stand before the next one. If it cannot be taken
-		// back, nothing comes after it.
-		if n > 0 && seg.file.Truncate(seg.size) != nil {
+	if usable, err := seg.add(frame); err != nil {
+		if !usable {
 			s.active = nil
 		}
 		return nil, nil, fmt.Errorf("ledger: cannot write to the spool: %w", err)
 	}
-	seg.size += int64(n)
-	s.written.Add(int64(n))
+	seg.size += int64(len(frame))
+	s.written.Add(int64(len(frame)))
 	s.appended.Add(1)
 	return seg, full, nil
 }
@@ -248,12 +248,15 @@ func (s *spool) waiting() int64 { return s.written.Load() - s.taken.Load() }
 func (s *spool) begin() error {
 	source := rand.Text()
 	path := filepath.Join(s.dir, segmentName(s.next, source))
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_APPEND|os.O_RDWR, 0o640)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o640)
 	if err != nil {
 		return err
 	}
 	s.next++
 	s.active = &segment{path: path, source: source, file: f}
+	if s.every > 0 { // else each frame waits for the disk anyway
+		s.active.view = openMap(f, s.large)
+	}
 	s.segments = append(s.segments, s.active)
 	return nil
 }
@@ -318,9 +321,14 @@ func (s *spool) sync(seg *segment) error {
 	if seg.file == nil {
 		return nil // on the disk, or in the store
 	}
+	if complete {
+		if err := seg.trim(need); err != nil {
+			return err
+		}
+	}
 	if seg.synced < need {
-		have, _ := s.state(seg)
-		if err := seg.file.Sync(); err != nil {
+		have, err := s.flush(seg)
+		if err != nil {
 			return err
 		}
 		if seg.synced == 0 {

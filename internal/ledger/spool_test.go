@@ -92,26 +92,41 @@ func encode(n int) (b []byte, starts []int) {
 
 func TestTornRecordIsDropped(t *testing.T) {
 	b, starts := encode(4)
-	for cut := starts[3]; cut < starts[4]; cut++ {
-		dir, l, s := t.TempDir(), &logged{}, NewMemory(0)
-		path := write(t, dir, b[:cut])
-		r := open(t, dir, s, l)
-		if err := r.Flush(t.Context()); err != nil {
-			t.Fatal(err)
+	for _, ahead := range []int{0, 1, 5000, viewSize} {
+		for cut := starts[3]; cut < starts[4]; cut++ {
+			testTornRecord(t, b[:cut:cut], make([]byte, ahead), cut > starts[3])
+			if ahead == viewSize {
+				cut += 10
+			}
 		}
-		if err := r.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		torn := 1
-		if cut == starts[3] {
-			torn = 0
-		}
-		if got := ids(t, s); len(got) != 3 || l.count("cut off") != torn || l.count("level=ERROR") != 0 {
-			t.Fatalf("cut at %d: %v, log %q", cut, got, l.b.String())
-		}
-		if _, err := os.Stat(path); !os.IsNotExist(err) {
-			t.Fatalf("cut at %d: the segment is still there: %v", cut, err)
-		}
+	}
+}
+
+// testTornRecord reads a segment whose fourth record is cut off or missing, with
+// so many zeros written ahead.
+func testTornRecord(t *testing.T, b, ahead []byte, isTorn bool) {
+	cut := len(b)
+	dir, l, s := t.TempDir(), &logged{}, NewMemory(0)
+	path := write(t, dir, append(b, ahead...))
+	r := open(t, dir, s, l)
+	if n := r.spool.written.Load(); n > int64(cut) {
+		t.Fatalf("cut at %d: %d bytes are counted", cut, n)
+	}
+	if err := r.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	torn := 0
+	if isTorn {
+		torn = 1
+	}
+	if got := ids(t, s); len(got) != 3 || l.count("cut off") != torn || l.count("level=ERROR") != 0 {
+		t.Fatalf("cut at %d: %v, log %q", cut, got, l.b.String())
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Fatalf("cut at %d: the segment is still there: %v", cut, err)
 	}
 }
 
