@@ -75,8 +75,9 @@ func (r *runner) take() (n, session int, ok bool) {
 func (r *runner) openLoop() {
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	defer punctual()()
 	room := make(chan struct{}, r.cfg.InFlight)
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for times := newArrivals(r.cfg); ; {
 		offset := times.next()
@@ -84,10 +85,7 @@ func (r *runner) openLoop() {
 			return
 		}
 		due := r.start.Add(offset)
-		timer.Reset(time.Until(due))
-		select {
-		case <-timer.C:
-		case <-r.ctx.Done():
+		if !waitUntil(r.ctx, timer, due) {
 			return
 		}
 		select {
