@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The Debian packages of the servers that some tests start for themselves. Those
+# The Debian packages of the servers and tools that some tests start. Those
 # tests are skipped where a package is missing; so this installs what it may, says
 # what it may not, and never fails.
 set -euo pipefail
@@ -10,6 +10,8 @@ need() { # package, then what it puts somewhere
 }
 need redis-server '/usr/bin/redis-server'
 need postgresql-15 '/usr/lib/postgresql/*/bin/initdb'
+need openssl '/usr/bin/openssl' # renegotiates, which Go's client cannot
+need curl '/usr/bin/curl'       # the examples of the docs call with it
 
 [ ${#missing[@]} -gt 0 ] || exit 0
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
