@@ -49,6 +49,18 @@ func newSent(q *Request) *sent {
 	return s
 }
 
+// handOver is the body as transports take it: all nil where there is none, and
+// again nil where it can be had only once.
+func (s *sent) handOver() (body io.ReadCloser, length int64, again func() (io.ReadCloser, error)) {
+	switch {
+	case s == nil:
+		return nil, 0, nil
+	case s.Reader != &s.unread:
+		return s, s.length, nil
+	}
+	return s, s.length, s.again
+}
+
 // unread is what a reader of two parts has not given yet.
 type unread struct{ front, rest []byte }
 

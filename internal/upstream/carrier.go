@@ -70,12 +70,7 @@ func (c ownCarrier) carry(r *Reply, q *Request) (*http.Response, error) {
 	p := r.Provider
 	prefix, path := p.target(q.Call)
 	call := h1.Call{Scheme: p.base.Scheme, Host: p.base.Host, Method: q.Call.Method, Prefix: prefix, Path: path, Fields: (*fields)(q)}
-	if r.body != nil {
-		call.Body, call.Length = r.body, r.body.length
-		if q.Call.Rest == nil {
-			call.GetBody = r.body.again
-		}
-	}
+	call.Body, call.Length, call.GetBody = r.body.handOver()
 	var info h1.Info
 	resp, err := c.Send(&r.life, &call, &info)
 	r.Connect, r.Reused = info.Connected, info.Reused
@@ -120,12 +115,7 @@ func (c standardCarrier) carry(r *Reply, q *Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.body != nil {
-		req.Body, req.ContentLength = r.body, r.body.length
-		if q.Call.Rest == nil {
-			req.GetBody = r.body.again
-		}
-	}
+	req.Body, req.ContentLength, req.GetBody = r.body.handOver()
 	return c.RoundTrip(req)
 }
 
