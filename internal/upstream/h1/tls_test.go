@@ -104,27 +104,66 @@ func TestTLSStale(t *testing.T) {
 }
 
 // TestTLSDataWithAnswer: more than the answer comes in the same packet, so that
-// it lies in crypto/tls and not in the socket.
+// it lies in crypto/tls, decrypted or not, and not in the socket. Were it a
+// packet of its own, it could come after the next request was written, and no
+// client could tell it from that request's answer.
 func TestTLSDataWithAnswer(t *testing.T) {
-	versions(t, func(t *testing.T, version uint16) {
-		url, cfg := tlsServer(t, version, func(c *tls.Conn) {
-			for {
-				if _, _, err := readRequest(c); err != nil {
-					return
+	answer := okHead + "Content-Length: 5000\r\n\r\n" + strings.Repeat("x", 5000)
+	forged := okHead + "Content-Length: 6\r\n\r\nforged"
+	for name, records := range map[string][]string{"one record": {answer + forged}, "two records": {answer, forged}} {
+		t.Run(name, func(t *testing.T) {
+			versions(t, func(t *testing.T, version uint16) {
+				cert, pool := certificate(t)
+				s := rawServer(t, func(c net.Conn) {
+					packet := &onePacket{Conn: c}
+					tc := tls.Server(packet, &tls.Config{Certificates: []tls.Certificate{cert}, MaxVersion: version, DynamicRecordSizingDisabled: true})
+					for {
+						if _, _, err := readRequest(tc); err != nil {
+							return
+						}
+						packet.hold()
+						for _, r := range records {
+							_, _ = io.WriteString(tc, r)
+						}
+						packet.send()
+					}
+				})
+				tr := newTransport(t, Config{TLS: &tls.Config{RootCAs: pool}})
+				for range 20 {
+					_, body, _ := must(t, tr, newRequest(t, "POST", "https://"+s.Addr().String(), "x"))
+					if len(body) != 5000 {
+						t.Fatalf("%.20q", body)
+					}
 				}
-				_, _ = io.WriteString(c, okHead+"Content-Length: 5000\r\n\r\n"+strings.Repeat("x", 5000))
-				_, _ = io.WriteString(c, okHead+"Content-Length: 6\r\n\r\nforged")
-			}
+				if st := tr.Stats(); st.Dialled != 20 {
+					t.Errorf("%+v", st)
+				}
+			})
 		})
-		tr := newTransport(t, Config{TLS: cfg})
-		for range 20 {
-			_, body, _ := must(t, tr, newRequest(t, "POST", url, "x"))
-			if len(body) != 5000 {
-				t.Fatalf("%.20q", body)
-			}
-			time.Sleep(time.Millisecond)
-		}
-	})
+	}
+}
+
+// onePacket gathers what is written between hold and send into one write.
+type onePacket struct {
+	net.Conn
+	held []byte
+	on   bool
+}
+
+func (p *onePacket) hold() { p.on = true }
+
+func (p *onePacket) send() {
+	p.on = false
+	_, _ = p.Conn.Write(p.held)
+	p.held = p.held[:0]
+}
+
+func (p *onePacket) Write(b []byte) (int, error) {
+	if p.on {
+		p.held = append(p.held, b...)
+		return len(b), nil
+	}
+	return p.Conn.Write(b)
 }
 
 // TestTLSCut: EOF within a body is an error with and without close_notify.
