@@ -52,14 +52,15 @@ var stairs = []floor{
 	{"conditions", free, "internal/condition"}, // a tool but for the language's library
 	{"dialects", pure, "internal/wire/anthropic internal/wire/openai"},
 	{"parts of the lab", free, "lab/procfs"},
-	{"lab", free, "lab/chaos lab/fake lab/load"},
+	{"lab", free, "lab/chaos lab/fake"},
 	{"parts of the bench", free, "lab/bench/mock"},
-	{"bench", free, "lab/bench/compare"},
-	{"endurance", free, "lab/soak/trial lab/h2spec/bare"},
 	{partsOfRooms, free, ""},
 	{rooms, free, "internal/attempt internal/authn internal/edge internal/journal internal/ledger internal/quota internal/route internal/stream internal/upstream"},
 	{"parts of stores", free, "internal/store/ledgersql"},
 	{"stores", free, "internal/store/postgres internal/store/redis internal/store/sqlite internal/authn/keyfile internal/ledger/ledgertest"},
+	{"load", free, "lab/load"}, // through a room's client
+	{"bench", free, "lab/bench/compare"},
+	{"endurance", free, "lab/soak/trial lab/h2spec/bare"},
 	{"hallway and operators", free, "internal/admin internal/gateway"},
 	{"experiments", free, "lab/experiment"}, // they measure the rooms
 	{"parts of config", free, "internal/config/decode internal/config/source"},

@@ -15,19 +15,6 @@ import (
 	"github.com/headgate-ai/headgate/internal/wire/jsonspan"
 )
 
-// newTransport makes a transport whose pool holds whatever the run needs.
-func newTransport(c *Config) *http.Transport {
-	t := &http.Transport{
-		DisableCompression: true, DisableKeepAlives: c.Fresh, MaxIdleConnsPerHost: maxOpen, IdleConnTimeout: 90 * time.Second,
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: c.Insecure}, //nolint:gosec // asked for by name
-		Protocols:       new(http.Protocols),
-	}
-	t.Protocols.SetHTTP1(!c.HTTP2)
-	t.Protocols.SetHTTP2(c.HTTP2)
-	t.Protocols.SetUnencryptedHTTP2(c.HTTP2)
-	return t
-}
-
 // phases are the moments of one exchange; those that did not happen are zero.
 type phases struct {
 	// mu is there because a dial that lost the race to an idle connection goes
@@ -45,18 +32,22 @@ func (p *phases) mark(t *time.Time) {
 	p.mu.Unlock()
 }
 
+// connected notes the connection that an exchange was given, if it was.
+func (p *phases) connected(at time.Time, reused bool) {
+	p.mu.Lock()
+	p.gotConn, p.reused = at, reused
+	p.mu.Unlock()
+}
+
 func (p *phases) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
-		DNSStart:          func(httptrace.DNSStartInfo) { p.mark(&p.dnsStart) },
-		DNSDone:           func(httptrace.DNSDoneInfo) { p.mark(&p.dnsDone) },
-		ConnectStart:      func(string, string) { p.mark(&p.connectStart) },
-		ConnectDone:       func(string, string, error) { p.mark(&p.connectDone) },
-		TLSHandshakeStart: func() { p.mark(&p.tlsStart) },
-		TLSHandshakeDone:  func(tls.ConnectionState, error) { p.mark(&p.tlsDone) },
-		GotConn: func(i httptrace.GotConnInfo) {
-			p.mark(&p.gotConn)
-			p.reused = i.Reused
-		},
+		DNSStart:             func(httptrace.DNSStartInfo) { p.mark(&p.dnsStart) },
+		DNSDone:              func(httptrace.DNSDoneInfo) { p.mark(&p.dnsDone) },
+		ConnectStart:         func(string, string) { p.mark(&p.connectStart) },
+		ConnectDone:          func(string, string, error) { p.mark(&p.connectDone) },
+		TLSHandshakeStart:    func() { p.mark(&p.tlsStart) },
+		TLSHandshakeDone:     func(tls.ConnectionState, error) { p.mark(&p.tlsDone) },
+		GotConn:              func(i httptrace.GotConnInfo) { p.connected(time.Now(), i.Reused) },
 		GotFirstResponseByte: func() { p.mark(&p.firstByte) },
 	}
 }
@@ -91,11 +82,7 @@ func (r *runner) do(ctx context.Context, n, session int, due time.Time) {
 }
 
 func (c *call) exchange(ctx context.Context, n, session int) (Kind, string) {
-	req, err := c.r.maker.request(ctx, n, session)
-	if err != nil {
-		return Transport, err.Error()
-	}
-	resp, err := c.r.transport.RoundTrip(req)
+	resp, err := c.r.client.post(ctx, c.r.maker.body(n, session), &c.phases)
 	if err != nil {
 		return failure(ctx, err)
 	}

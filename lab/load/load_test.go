@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -233,6 +234,56 @@ func TestHTTP2AndFresh(t *testing.T) {
 	c.HTTP2, c.Insecure, c.Stream = true, true, true
 	if r := run(t, c); r.OK != 40 || r.Phases.TLS.Count == 0 {
 		t.Errorf("http2: %d ok, %v, %d handshakes", r.OK, r.Examples, r.Phases.TLS.Count)
+	}
+}
+
+// TestClients: plain HTTP/1.1 goes through our own client, what it does not
+// speak and headers that are not just sent through net/http, all alike.
+func TestClients(t *testing.T) {
+	var closes atomic.Int64
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		if r.Close {
+			closes.Add(1)
+		}
+		if want := r.URL.Query().Get("want"); want != strings.Join(r.Header["X-A"], ",") {
+			http.Error(w, want, http.StatusBadRequest)
+		}
+		_, _ = io.WriteString(w, "{}")
+	}
+	url := serve(t, http.HandlerFunc(answer))
+	secure := httptest.NewTLSServer(http.HandlerFunc(answer))
+	defer secure.Close()
+	for _, tt := range []struct {
+		url    string
+		header http.Header
+		own    bool
+	}{
+		{url, nil, true},
+		{url + "/v1?want=1,2", http.Header{"X-A": {"1", "2"}}, true},
+		{url, http.Header{"connection": {"close"}}, false},
+		{secure.URL, nil, false},
+	} {
+		c := small(tt.url)
+		c.Header, c.Insecure = tt.header, true
+		m, err := newMaker(&c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, own := newClient(&c, m).(*ownClient); own != tt.own {
+			t.Errorf("%s, %v: own client %v", tt.url, tt.header, own)
+		}
+		r := run(t, c)
+		if r.OK != 40 || r.Phases.FirstByte.Count != 40 || r.Phases.Connect.Count == 0 {
+			t.Errorf("%s: %d ok, %v, phases %+v", tt.url, r.OK, r.Examples, r.Phases)
+		}
+	}
+	if n := closes.Load(); n != 40 {
+		t.Errorf("%d requests closed their connections", n)
+	}
+	c := small(url)
+	c.Header = http.Header{"X-A": {"a\r\nb"}}
+	if _, err := Run(t.Context(), c); err == nil {
+		t.Error("a header that would be two is sent")
 	}
 }
 

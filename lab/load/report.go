@@ -88,7 +88,7 @@ type curve struct {
 func (r *runner) report(elapsed time.Duration, w *processWatch) *Report {
 	c, t := r.cfg, r.tally
 	rep := &Report{
-		Target: r.maker.url, Dialect: r.maker.dialect, Model: c.Model, Stream: c.Stream, Loop: "closed", Sessions: c.Sessions, Seed: c.Seed,
+		Target: r.maker.url.String(), Dialect: r.maker.dialect, Model: c.Model, Stream: c.Stream, Loop: "closed", Sessions: c.Sessions, Seed: c.Seed,
 		CPUs: runtime.NumCPU(), Started: r.start.UTC().Format(time.RFC3339), Elapsed: round(elapsed.Seconds()),
 		OK: t.ok.Load(), Failed: t.failed.Load(), Aborted: t.aborted.Load(),
 		Latency: t.latency.Percentiles(), Service: t.service.Percentiles(), Lag: t.lag.Percentiles(),

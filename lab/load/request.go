@@ -1,10 +1,9 @@
 package load
 
 import (
-	"bytes"
-	"context"
 	"maps"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -14,9 +13,10 @@ import (
 // maker makes requests.
 type maker struct {
 	cfg     *Config
-	url     string
+	url     *url.URL
 	dialect string
 	header  http.Header
+	lines   lines // the same, as our own client takes it
 	filler  string
 }
 
@@ -24,7 +24,11 @@ type maker struct {
 const lorem = "the gateway carries every token once and in order while the client reads at its own pace and nothing is lost "
 
 func newMaker(c *Config) (*maker, error) {
-	u, dialect, err := c.endpoint()
+	address, dialect, err := c.endpoint()
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(address)
 	if err != nil {
 		return nil, err
 	}
@@ -46,17 +50,8 @@ func newMaker(c *Config) (*maker, error) {
 		m.header.Set("Authorization", "Bearer "+c.Key)
 	}
 	maps.Copy(m.header, c.Header)
-	return m, nil
-}
-
-// request makes the nth request, in a session unless that is 0.
-func (m *maker) request(ctx context.Context, n, session int) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.url, bytes.NewReader(m.body(n, session)))
-	if err != nil {
-		return nil, err
-	}
-	r.Header = m.header.Clone()
-	return r, nil
+	m.lines, err = linesOf(m.header)
+	return m, err
 }
 
 // body is the call. Its own writing keeps the cost of a large prompt at one

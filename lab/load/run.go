@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,13 +9,13 @@ import (
 
 // runner is one run.
 type runner struct {
-	cfg       *Config
-	maker     *maker
-	transport *http.Transport
-	start     time.Time
-	tally     *tally
-	series    *series
-	ctx       context.Context // the caller's, whose end breaks the run off
+	cfg    *Config
+	maker  *maker
+	client client
+	start  time.Time
+	tally  *tally
+	series *series
+	ctx    context.Context // the caller's, whose end breaks the run off
 
 	mu       sync.Mutex // guards sessions
 	sessions sessions
@@ -37,8 +36,8 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{cfg: &cfg, maker: m, transport: newTransport(&cfg), start: time.Now(), ctx: ctx, sessions: newSessions(&cfg)}
-	defer r.transport.CloseIdleConnections()
+	r := &runner{cfg: &cfg, maker: m, client: newClient(&cfg, m), start: time.Now(), ctx: ctx, sessions: newSessions(&cfg)}
+	defer r.client.CloseIdleConnections()
 	r.series = newSeries(r.start, cfg.Duration)
 	r.tally = newTally(r.series)
 	background, stop := context.WithCancel(context.Background())

@@ -20,8 +20,8 @@ import (
 // client is one connection that sends the same request again and again. The
 // most throughput of a small machine is shared among the target, its upstream
 // and the generator: one that cost as much as the target would measure itself.
-// lab/load's is net/http; this one sends bytes that it has, and looks at no more
-// of an answer than it must.
+// lab/load's makes each request anew and checks each answer whole; this one sends
+// bytes that it has, and looks at no more of an answer than it must.
 type client struct {
 	c       net.Conn
 	r       *bufio.Reader
