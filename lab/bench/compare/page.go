@@ -60,8 +60,6 @@ order is reversed. Load, target and mock share one machine, over loopback, witho
 | stream | 200 streams at a time, 50 tokens/s each, 100 tokens, one write a token |
 | hold | streams kept open at 1 token/s each |
 
-The target admission is not part of hold.
-
 - **CPU** is user and system time of the target's process tree (` + "`/proc/PID/stat`" + `) after a warm-up, divided by the requests
   that ended or the tokens that arrived in the same time.
 - **Latency** in the open loop counts from when a request was due, so that a stall is charged for all that it held up.
