@@ -59,7 +59,7 @@ BARE = ./internal/socket ./internal/edge/h1 ./internal/upstream/... ./internal/g
 .PHONY: test-bare
 test-bare: ## Allocation, memory and time budgets, the full numbers of calls and kills, and the sockets as a release uses them: without the race detector.
 	go test -count=1 $(BARE)
-	go test -count=1 -run 'Memory|TestClientLeaves|TestStreamsSurvive|TestKill|AllocatesNothing|TestSumOfCharges' ./internal/app ./internal/ledger
+	go test -count=1 -run 'Memory|TestClientLeaves|TestStreamsSurvive|TestKill|AllocatesNothing|TestSumOfCharges|HotSwap|TestProcessesShare' ./internal/app ./internal/ledger
 
 .PHONY: test-fast
 test-fast: ## The unit tests without the race detector, results cached.
