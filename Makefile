@@ -50,15 +50,16 @@ packages: ## The Debian packages of servers that tests start, such as Redis; ins
 test-unit: packages ## The unit tests, with the race detector.
 	go test -race ./...
 
-# What the race detector changes: it allocates, and internal/socket takes other
-# calls under it than in a release.
+# What the race detector changes: it allocates, it is ten times slower, so that
+# tests of many calls or kills make fewer under it and those of speed none, and
+# internal/socket takes other calls under it than in a release.
 BARE = ./internal/socket ./internal/edge/h1 ./internal/upstream/... ./internal/gateway ./internal/stream ./internal/journal ./internal/authn ./internal/condition \
-	./internal/quota ./internal/wire/tokens ./internal/wire/trim ./internal/store/sqlite
+	./internal/quota/... ./internal/wire/tokens ./internal/wire/trim ./internal/store/sqlite
 
 .PHONY: test-bare
-test-bare: ## Allocation and memory budgets, and the sockets as a release uses them: without the race detector.
+test-bare: ## Allocation, memory and time budgets, the full numbers of calls and kills, and the sockets as a release uses them: without the race detector.
 	go test -count=1 $(BARE)
-	go test -count=1 -run 'Memory|TestClientLeaves|TestStreamsSurvive' ./internal/app
+	go test -count=1 -run 'Memory|TestClientLeaves|TestStreamsSurvive|TestKill|AllocatesNothing|TestSumOfCharges|HotSwap|TestProcessesShare' ./internal/app ./internal/ledger
 
 .PHONY: test-fast
 test-fast: ## The unit tests without the race detector, results cached.

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -11,10 +12,12 @@ import (
 
 	"github.com/headgate-ai/headgate/internal/authn"
 	"github.com/headgate-ai/headgate/internal/gateway"
+	"github.com/headgate-ai/headgate/internal/ledger"
 	"github.com/headgate-ai/headgate/internal/llm"
 	"github.com/headgate-ai/headgate/internal/quota"
 	"github.com/headgate-ai/headgate/internal/quota/limittest"
 	"github.com/headgate-ai/headgate/internal/setting"
+	"github.com/headgate-ai/headgate/internal/store/sqlite"
 )
 
 const (
@@ -74,17 +77,39 @@ func newLimited(t testing.TB) *exchange {
 	return e
 }
 
-// Five rules, a budget and a token may add so much to what a request allocates.
+// Five rules, a budget and a token may add so much to what a request allocates,
+// and its entry in the ledger so much on top.
 func TestAdmissionAllocates(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
 	objects, bytes := perRequest(newExchange(build(t, provider(t, unary())), askUnary))
-	withObjects, withBytes := perRequest(newLimited(t))
-	moreObjects, more := int64(withObjects-objects), int64(withBytes-bytes)
-	t.Logf("%d objects and %d bytes more, on top of %d and %d", moreObjects, more, objects, bytes)
-	if moreObjects > 2 || more > 640 {
-		t.Errorf("%d objects and %d bytes more a request, the budget is 2 and 640", moreObjects, more)
+	more := func(what string, e *exchange, mostObjects, mostBytes uint64) {
+		withObjects, withBytes := perRequest(e)
+		t.Logf("%s: %d objects and %d bytes more, on top of %d and %d", what, withObjects-objects, withBytes-bytes, objects, bytes)
+		if withObjects > objects+mostObjects || withBytes > bytes+mostBytes {
+			t.Errorf("%s: %d objects and %d bytes a request, the budget is %d and %d more than %d and %d", what, withObjects, withBytes, mostObjects, mostBytes, objects, bytes)
+		}
+	}
+	limited := newLimited(t)
+	more("limits", limited, 2, 640)
+	store, err := sqlite.Open(filepath.Join(t.TempDir(), "ledger.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := ledger.Default()
+	c.Kind, c.Path = ledger.KindSQLite, filepath.Join(t.TempDir(), "ledger.db")
+	if limited.g.Ledger, err = ledger.Open(t.Context(), ledger.Options{Config: c, Store: store}); err != nil {
+		t.Fatal(err)
+	}
+	limited.serve()
+	more("limits and a ledger", limited, 4, 704)
+	sum, err := limited.g.Ledger.Sum(t.Context(), ledger.Query{})
+	if err != nil || sum.Requests < 1000 {
+		t.Errorf("the ledger has %d requests, %v", sum.Requests, err)
+	}
+	if err := limited.g.Ledger.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -5,6 +5,9 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"testing"
+	"time"
+
+	"github.com/headgate-ai/headgate/lab/cputime"
 )
 
 // fields are those of both token buckets: Count tokens every Period nanoseconds,
@@ -34,6 +37,7 @@ func Bucket[L TokenBucket[L, S], S any](t *testing.T) {
 	})
 	t.Run("exact", exact[L, S])
 	t.Run("no drift", noDrift[L, S])
+	t.Run("fast", fast[L, S])
 	t.Run("adopt grants nothing", adoptGrantsNothing[L, S])
 }
 
@@ -94,7 +98,7 @@ func exact[L TokenBucket[L, S], S any](t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 3000 {
 		f := randomBucket(r)
-		l, now := L(f), start+r.Int64N(1e15)
+		l, now := L(f), Start+r.Int64N(1e15)
 		o := &exactBucket{last: now}
 		var s S
 		for range 60 {
@@ -123,15 +127,13 @@ func exact[L TokenBucket[L, S], S any](t *testing.T) {
 	}
 }
 
-// noDrift: whoever asks often gets all that comes. A bucket that rounds to whole
-// tokens at every look grants nothing at all at ten a second when it is asked
-// every 50 ms.
+// noDrift: whoever asks often gets all that comes.
 func noDrift[L TokenBucket[L, S], S any](t *testing.T) {
 	for _, step := range []int64{1e3, 333_333, 1e6, 50e6, 99_999_999} {
 		l := L(fields{Count: 10, Period: 1e9, Burst: 5})
 		var s S
 		granted := int64(0)
-		for now := start; now <= start+10e9; now += step {
+		for now := Start; now <= Start+10e9; now += step {
 			for l.Wait(s, 1, now) == 0 {
 				s = l.Take(s, 1, now)
 				granted++
@@ -147,7 +149,7 @@ func adoptGrantsNothing[L TokenBucket[L, S], S any](t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	for range 2000 {
 		before, after := randomBucket(r), randomBucket(r)
-		was, is, now := L(before), L(after), start
+		was, is, now := L(before), L(after), Start
 		var s S
 		s = was.Take(s, 1+r.Int64N(2*before.Burst), now)
 		now += r.Int64N(1e9)
@@ -158,15 +160,37 @@ func adoptGrantsNothing[L TokenBucket[L, S], S any](t *testing.T) {
 	}
 }
 
-// BenchmarkBucket takes a token of a bucket that is mostly full.
-func BenchmarkBucket[L TokenBucket[L, S], S any](b *testing.B) {
+// taking takes a token of a bucket that is mostly full.
+func taking[L TokenBucket[L, S], S any]() func() {
 	l := L(fields{Count: 1e6, Period: 1e9, Burst: 1000})
 	var s S
-	now := start
-	for b.Loop() {
+	now := Start
+	return func() {
 		now += 1500
 		if l.Wait(s, 1, now) == 0 {
 			s = l.Take(s, 1, now)
 		}
+	}
+}
+
+// fast: a decision takes less than 100 ns.
+func fast[L TokenBucket[L, S], S any](t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector takes its time")
+	}
+	const each = 10_000
+	take := taking[L, S]()
+	cputime.Budget(t, 100*time.Nanosecond, 200, each, func() {
+		for range each {
+			take()
+		}
+	})
+}
+
+// BenchmarkBucket takes a token of a bucket that is mostly full.
+func BenchmarkBucket[L TokenBucket[L, S], S any](b *testing.B) {
+	take := taking[L, S]()
+	for b.Loop() {
+		take()
 	}
 }

@@ -29,8 +29,8 @@ type Limit struct {
 	Copy func() Limit
 }
 
-// start is a time at which histories begin, in this century.
-const start = int64(1.8e18)
+// Start is a time at which histories begin, in this century.
+const Start = int64(1.8e18)
 
 // Run is the contract of every algorithm, over random histories of random limits.
 // make gives an unused limit, and about how long it takes for a token to come.
@@ -39,7 +39,7 @@ func Run(t *testing.T, make func(r *rand.Rand) (l Limit, step int64)) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
 		l, step := make(r)
-		now := start + r.Int64N(1e15)
+		now := Start + r.Int64N(1e15)
 		if l.Available(now) != l.Most || l.Reset(now) != 0 {
 			t.Fatalf("%d of %d available of what was not used, in %d", l.Available(now), l.Most, l.Reset(now))
 		}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/headgate-ai/headgate/lab/cputime"
 )
 
 func TestIDsAreTheReferences(t *testing.T) {
@@ -211,6 +213,32 @@ func TestCountAllocates(t *testing.T) {
 				t.Errorf("%s: counting %d bytes of English allocates %v times", o.ours.Name(), size, n)
 			}
 		}
+	}
+}
+
+// A processor counts 50 MB of English a second, and estimates 4 KiB in less than
+// five microseconds.
+func TestSpeed(t *testing.T) {
+	if slower > 1 {
+		t.Skip("the race detector takes its time")
+	}
+	text := english(100 << 10)
+	for _, o := range oracles() {
+		least := cputime.Least(t, 100, func() { o.ours.Count(text) })
+		speed := float64(len(text)) / least.Seconds() / 1e6
+		if t.Logf("%s: %.0f MB/s of English", o.ours.Name(), speed); speed < 50 {
+			t.Errorf("%s: %.0f MB/s of English, must be 50 or more", o.ours.Name(), speed)
+		}
+	}
+	const each = 100
+	for name, text := range map[string][]byte{"english": english(4 << 10), "chinese": filled(4<<10, seeds()["chinese"]...)[:4<<10]} {
+		t.Run(name, func(t *testing.T) {
+			cputime.Budget(t, 5*time.Microsecond, 1000, each, func() {
+				for range each {
+					EstimateOf(FamilyO200k, text)
+				}
+			})
+		})
 	}
 }
 
