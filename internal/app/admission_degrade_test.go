@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -84,6 +85,41 @@ quota:
 			}
 		} else if got := g.upstream().Model; got != want.model {
 			t.Errorf("call %d: the provider was asked for %s", i, got)
+		}
+	}
+}
+
+// A budget that trims may have to cut the prompt: the provider gets the latest
+// turns and what the system says, and the client is told.
+func TestBudgetTrimsThePrompt(t *testing.T) {
+	t.Parallel()
+	g := start(t, setup{More: "ledger: {kind: memory}\nquota: {budgets: [{name: purse, per: [model], limit: {tokens: 600}, period: none, exhausted: \"degrade: trim\"}]}\n"})
+	var turns strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&turns, `,{"role":"user","content":"question %d about %s"},{"role":"assistant","content":"answer %d"}`, i, strings.Repeat("the weather of today and tomorrow ", 8), i)
+	}
+	for i, c := range []struct {
+		output   int
+		degraded string
+	}{{100, "prompt"}, {1000, "prompt, max_tokens"}} {
+		body := fmt.Sprintf(`{"model":"gpt-%d","max_tokens":%d,"messages":[{"role":"system","content":"be brief"}%s,{"role":"user","content":"and the last one?"}]}`, i, c.output, turns.String())
+		a := g.post(chatPath, body)
+		var from, to int
+		if _, err := fmt.Sscanf(a.Header.Get("x-trimmed"), "from=%d;to=%d", &from, &to); err != nil || a.StatusCode != 200 || a.Header.Get("x-degraded") != c.degraded || from < 1000 || to >= 600 {
+			t.Fatalf("%d %v %s", a.StatusCode, a.Header, a.Bytes)
+		}
+		sent := string(g.upstream().Body)
+		if !json.Valid([]byte(sent)) || strings.Contains(sent, "question 0 ") || !strings.Contains(sent, "be brief") || !strings.Contains(sent, "and the last one?") || len(sent) > len(body)/2 {
+			t.Errorf("the provider got %s", sent)
+		}
+		var got struct {
+			Max int `json:"max_tokens"`
+		}
+		if err := json.Unmarshal([]byte(sent), &got); err != nil || got.Max > min(c.output, 600-to) || got.Max < 50 {
+			t.Errorf("the provider was asked for %d tokens beside %d", got.Max, to)
+		}
+		if r := within(g.record(a.ID()), "admission", "degraded"); r != c.degraded {
+			t.Errorf("the record says %v", r)
 		}
 	}
 }

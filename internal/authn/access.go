@@ -59,13 +59,19 @@ func (c *AccessConfig) validate(p *setting.Problems) {
 		}
 		names[rule.Name] = i
 		if rule.When != "" {
-			compileCondition(p, path+".when", rule.When)
+			checkCondition(p, path+".when", rule.When)
 		}
 		if rule.Require == "" {
 			p.Add(path+".require", "is missing; write what must be true, such as principal.tier == \"gold\", or false to refuse")
 		} else {
-			compileCondition(p, path+".require", rule.Require)
+			checkCondition(p, path+".require", rule.Require)
 		}
+	}
+}
+
+func checkCondition(p *setting.Problems, path, expr string) {
+	if err := condition.Check(expr); err != nil {
+		p.Add(path, "%v", err)
 	}
 }
 
@@ -103,6 +109,7 @@ func (c *AccessConfig) checkRoles(p *setting.Problems, path string, roles []stri
 type access struct {
 	roles map[string][]string
 	rules []rule
+	names *[]string // of the rules; records keep them
 	uses  condition.Fields
 	zone  *time.Location
 }
@@ -114,7 +121,7 @@ type rule struct {
 
 // compile compiles anew what validate has found to be right.
 func (c *AccessConfig) compile(p *setting.Problems) access {
-	a := access{roles: make(map[string][]string, len(c.Roles))}
+	a := access{roles: make(map[string][]string, len(c.Roles)), names: new([]string)}
 	if zone, err := c.zone(); err == nil { // validate has noted the other case
 		a.zone = zone
 	}
@@ -134,7 +141,7 @@ func (c *AccessConfig) compile(p *setting.Problems) access {
 			continue
 		}
 		a.uses |= r.require.Uses()
-		a.rules = append(a.rules, r)
+		a.rules, *a.names = append(a.rules, r), append(*a.names, r.name)
 	}
 	return a
 }
@@ -146,6 +153,11 @@ type Decision struct {
 	Code string
 	// Rule is what decided: a role, or a condition; "" where nothing forbade.
 	Rule string
+	// Role is the role that permits the operation, "" where none was asked.
+	Role string
+	// Held are the conditions that were about the request and held, as bits by
+	// their place in Conditions; those from the 65th on are left out.
+	Held uint64
 	// Reason says why it was not allowed, for the client.
 	Reason string
 	// Err is why a condition had no value; it is for the record and not for the
@@ -173,6 +185,9 @@ func (p *Plan) Uses() condition.Fields { return p.access.uses }
 // Decides is whether there are roles or conditions to ask.
 func (p *Plan) Decides() bool { return len(p.access.roles) > 0 || len(p.access.rules) > 0 }
 
+// Conditions are the names of the conditions, in their order.
+func (p *Plan) Conditions() *[]string { return p.access.names }
+
 // Zone is where the hour and the weekday of conditions are read.
 func (p *Plan) Zone() *time.Location { return p.access.zone }
 
@@ -186,7 +201,9 @@ func (p *Plan) Authorize(g *Grant, in *condition.Input) (Decision, error) {
 	if d.Allowed && len(p.access.rules) > 0 {
 		Describe(g, in)
 		in.Zone = p.access.zone
+		role := d.Role
 		d = p.access.abac(in)
+		d.Role = role
 	}
 	if !d.Allowed {
 		return d, d.fault(verb)
@@ -220,7 +237,7 @@ func (p *Plan) rbac(g *Grant, scope string) Decision {
 	}
 	for _, role := range roles {
 		if anyCovers(p.access.roles[role], scope) {
-			return Decision{Allowed: true, Rule: role}
+			return Decision{Allowed: true, Rule: role, Role: role}
 		}
 	}
 	return Decision{
@@ -232,27 +249,39 @@ func (p *Plan) rbac(g *Grant, scope string) Decision {
 // abac asks the conditions one after another; the first that does not hold
 // decides. A condition without a value has not said yes.
 func (a *access) abac(in *condition.Input) Decision {
+	var held uint64
 	for i := range a.rules {
 		r := &a.rules[i]
 		if r.when != nil {
 			if applies, err := r.when.Eval(in); err != nil {
-				return r.undecided(err)
+				return r.undecided(held, err)
 			} else if !applies {
 				continue
 			}
 		}
 		switch holds, err := r.require.Eval(in); {
 		case err != nil:
-			return r.undecided(err)
+			return r.undecided(held, err)
 		case !holds:
-			return Decision{Code: ForbiddenABAC, Rule: r.name, Reason: fmt.Sprintf("The condition %q does not hold for this request.", r.name)}
+			return r.denied(held)
 		}
+		held |= 1 << i
 	}
-	return Decision{Allowed: true}
+	return Decision{Allowed: true, Held: held}
 }
 
-func (r *rule) undecided(err error) Decision {
-	return Decision{Code: ForbiddenABAC, Rule: r.name, Reason: fmt.Sprintf("The condition %q could not be decided for this request.", r.name), Err: err}
+func (r *rule) denied(held uint64) Decision {
+	return Decision{
+		Code: ForbiddenABAC, Rule: r.name, Held: held,
+		Reason: fmt.Sprintf("The condition %q does not hold for this request; ask who operates the gateway what it requires.", r.name),
+	}
+}
+
+func (r *rule) undecided(held uint64, err error) Decision {
+	return Decision{
+		Code: ForbiddenABAC, Rule: r.name, Held: held, Err: err,
+		Reason: fmt.Sprintf("The condition %q could not be decided for this request, so it is refused; ask who operates the gateway what it reads.", r.name),
+	}
 }
 
 func sortedNames[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,6 +1,8 @@
 package authn
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,14 +99,14 @@ func TestIdentifyAsksRoles(t *testing.T) {
 func TestConditions(t *testing.T) {
 	config := Config{Auth: "none", Access: AccessConfig{Conditions: []ConditionConfig{
 		{Name: "big-models-for-gold", When: `request.model.startsWith("gpt-4")`, Require: `principal.tier == "gold"`},
-		{Name: "own-files", When: `resource.owner_id != ""`, Require: `resource.owner_id == principal.user`},
+		{Name: "own-region", When: `request.region != ""`, Require: `request.region == principal.user`},
 		{Name: "office", When: `request.model == "internal"`, Require: `cidr("10.0.0.0/8").containsIP(request.ip)`},
 		{Name: "hours", When: `request.model == "daytime"`, Require: `time.hour >= 9 && time.hour < 17`},
 		{Name: "when-fails", When: `request.model == "x" && principal.claims.n > 1`, Require: `true`},
 	}}}
 	config.Access.TimeZone = "Asia/Tokyo" // UTC+9
 	p := compilePlan(t, config)
-	if p.Uses() != condition.Model|condition.Tier|condition.Owner|condition.User|condition.IP|condition.Time|condition.Claims {
+	if p.Uses() != condition.Model|condition.Tier|condition.Region|condition.User|condition.IP|condition.Time|condition.Claims {
 		t.Errorf("%b", p.Uses())
 	}
 	for _, c := range []struct {
@@ -115,8 +117,8 @@ func TestConditions(t *testing.T) {
 		{"silver", "big-models-for-gold", condition.Input{Model: "gpt-4-turbo"}},
 		{"silver", "", condition.Input{Model: "small"}},
 		{"silver", "big-models-for-gold", condition.Input{Model: "gpt-4", Tier: "gold"}}, // the principal's tier is not the input's to say
-		{"silver", "", condition.Input{Owner: "u1"}},
-		{"silver", "own-files", condition.Input{Owner: "u2"}},
+		{"silver", "", condition.Input{Region: "u1"}},
+		{"silver", "own-region", condition.Input{Region: "u2"}},
 		{"silver", "", condition.Input{Model: "internal", IP: "10.9.8.7"}},
 		{"silver", "office", condition.Input{Model: "internal", IP: "192.0.2.1"}},
 		{"silver", "office", condition.Input{Model: "internal", IP: "not an address"}},
@@ -192,4 +194,57 @@ func TestTime(t *testing.T) {
 	if d := best(func() { _ = r.try(trust, token) }); d > 5*time.Microsecond {
 		t.Errorf("%v for a token that is known; at most 5µs", d)
 	}
+}
+
+// The decision tells which role permitted the request and which conditions held,
+// for the record.
+func TestDecisionNamesItsRules(t *testing.T) {
+	p := compilePlan(t, Config{Auth: "none", Access: AccessConfig{
+		Roles: map[string][]string{"user": {"inference"}},
+		Conditions: []ConditionConfig{
+			{Name: "elsewhere", When: `request.model == "other"`, Require: `false`},
+			{Name: "short", Require: `request.max_tokens < 100`},
+			{Name: "eu", Require: `request.region == "eu"`},
+		},
+	}})
+	g := grantOf("k")
+	g.roles = []string{"user"}
+	d, err := p.Authorize(g, &condition.Input{Op: "chat", Region: "eu"})
+	if err != nil || d.Role != "user" || d.Held != 0b110 || (*p.Conditions())[2] != "eu" {
+		t.Errorf("%+v %v", d, err)
+	}
+	d, err = p.Authorize(g, &condition.Input{Op: "chat", Region: "us"})
+	if err == nil || d.Role != "user" || d.Held != 0b010 || d.Rule != "eu" {
+		t.Errorf("%+v %v", d, err)
+	}
+}
+
+// What would do nothing is refused, with what would.
+func TestVoidAccessIsRefused(t *testing.T) {
+	c := Config{
+		Auth: "keys", Keys: []KeyConfig{{Name: "k", Secret: setting.NewSecret("literal:sk-1234"), Scopes: []string{"admin:*", "chat.write"}}},
+		Access: AccessConfig{
+			Roles:      map[string][]string{"operator": {"admin.read"}},
+			Conditions: []ConditionConfig{{Name: "own", When: `intent == "code"`, Require: `resource.owner_id == principal.user`}},
+		},
+	}
+	var p setting.Problems
+	c.Validate(&p)
+	want := []string{
+		`keys[0].scopes[0]`, "server.admin.token", `access.roles.operator[0]`, "server.admin.token",
+		`access.conditions[0].when`, `is empty for every request`, `access.conditions[0].require`, "resource.owner_id is empty",
+	}
+	if got := fmt.Sprint(p); len(p) != len(want)/2 || !inOrder(got, want) {
+		t.Errorf("%s", got)
+	}
+}
+
+func inOrder(text string, parts []string) bool {
+	for _, part := range parts {
+		_, rest, ok := strings.Cut(text, part)
+		if text = rest; !ok {
+			return false
+		}
+	}
+	return true
 }

@@ -127,7 +127,7 @@ func (r *Room) find(p *Plan, secret string, now time.Time) (*Grant, error) {
 			return r.verify(p.tokens, secret, d, now)
 		}
 	}
-	return nil, fault.New(fault.Unauthenticated, "authn.Identify", "The API key is not known to this gateway.")
+	return nil, fault.New(fault.Unauthenticated, "authn.Identify", "The API key is not known to this gateway; check that it is whole, or ask who operates the gateway for one.")
 }
 
 // Adopt begins to fetch the issuers' keys that a new plan needs and stops to

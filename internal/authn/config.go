@@ -44,8 +44,8 @@ type TierConfig struct {
 	Concurrent int `yaml:"concurrent"`
 	// Class is the priority class of the tier's requests: P0, P1 or P2.
 	Class string `yaml:"class"`
-	// Weight is the tier's share against other tiers when requests must wait;
-	// default is 1.
+	// Weight is the tier's share against other tiers when requests must wait. It
+	// has no effect yet, since no request waits for its turn.
 	Weight int `yaml:"weight"`
 	// MaxRate is the most requests that a token's quota claim can grant, such as
 	// 50/s, and what a token without that claim gets; absent sets no bound.

@@ -175,7 +175,7 @@ func (r *Room) findMinted(secret string, now time.Time) (*Grant, error) {
 		return nil, nil // the same answer as for an id that does not exist
 	}
 	if !m.revoked.IsZero() && !now.Before(m.revoked) {
-		return m.grant, fault.New(fault.Unauthenticated, "authn.Identify", "The API key has been revoked.")
+		return m.grant, fault.New(fault.Unauthenticated, "authn.Identify", "The API key has been revoked; ask who operates the gateway for a new one.")
 	}
 	return m.grant, nil
 }

@@ -10,7 +10,7 @@ import (
 // covers is whether a scope, possibly with * for a part, includes another.
 func covers(have, want string) bool {
 	if have == "inference" {
-		return want != "models:read" && !strings.HasPrefix(want, "admin:")
+		return want != "models:read"
 	}
 	return setting.Match(have, want)
 }
@@ -29,13 +29,10 @@ func ScopeOf(op llm.Operation) string { return scopes[op] }
 
 // known lists the scopes that a key or a role can be given.
 func known() []string {
-	return []string{"inference", "chat:write", "embeddings:write", "moderations:write", "images:write", "audio:write", "models:read", "admin:*", "*"}
+	return []string{"inference", "chat:write", "embeddings:write", "moderations:write", "images:write", "audio:write", "models:read", "*"}
 }
 
 func knownScope(s string) bool {
-	if strings.HasPrefix(s, "admin:") && len(s) > len("admin:") {
-		return true // which there are is the admin API's business
-	}
 	for _, op := range scopes {
 		if covers(s, op) {
 			return true
@@ -57,7 +54,10 @@ func canonicalScopes(all []string) []string {
 
 func checkScopes(p *setting.Problems, path string, all []string) {
 	for j, s := range all {
-		if !knownScope(canonicalScope(s)) {
+		switch {
+		case strings.HasPrefix(canonicalScope(s), "admin:"):
+			p.Add(setting.Index(path, j), "no scope opens the admin API, so %q would do nothing; operators use server.admin.token, and clients' scopes are %s", s, strings.Join(known(), ", "))
+		case !knownScope(canonicalScope(s)):
 			p.Add(setting.Index(path, j), "unknown scope %q; known scopes are %s", s, strings.Join(known(), ", "))
 		}
 	}

@@ -105,7 +105,7 @@ var (
 	errNotYet     = refused("The token is not valid yet (nbf).")
 	errMissing    = refused("The token lacks a claim that it must have: iss, aud and exp.")
 	errClaims     = refused("The token's claims do not have the types that they must have.")
-	errExpired    = &fault.Error{Kind: fault.KeyExpired, Op: verifyVerb, Public: "The token has expired."}
+	errExpired    = &fault.Error{Kind: fault.KeyExpired, Op: verifyVerb, Public: "The token has expired; get a new one from who issued it."}
 	errNoKeys     = &fault.Error{
 		Kind: fault.Internal, Op: verifyVerb, Status: 503, Code: "ISSUER_UNAVAILABLE", RetryAfter: 5 * time.Second,
 		Public: "The token cannot be checked, because the keys of its issuer cannot be fetched right now.",

@@ -14,6 +14,9 @@ type degradeCmd struct {
 	Set  degradeSetCmd  `cmd:"" help:"Turn the gateway down or up."`
 }
 
+// Help is the example.
+func (degradeCmd) Help() string { return "Example:\n  headgate degrade show" }
+
 type degradeShowCmd struct {
 	JSON bool `help:"Print as JSON."`
 	adminFlags

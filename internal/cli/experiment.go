@@ -17,6 +17,9 @@ type experimentCmd struct {
 	Run  experimentRunCmd  `cmd:"" help:"Run one experiment, or all of them."`
 }
 
+// Help is the example.
+func (experimentCmd) Help() string { return "Example:\n  headgate experiment list" }
+
 type experimentListCmd struct {
 	JSON bool `help:"Print as JSON."`
 }

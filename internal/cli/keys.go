@@ -25,6 +25,11 @@ type keysCmd struct {
 	Revoke keysRevokeCmd `cmd:"" help:"End a key at once."`
 }
 
+// Help is the example.
+func (keysCmd) Help() string {
+	return "Example:\n  headgate keys create web --tier gold --config headgate.yaml"
+}
+
 // keyFlags say where the keys are.
 type keyFlags struct {
 	adminFlags

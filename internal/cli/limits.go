@@ -21,6 +21,9 @@ type limitsCmd struct {
 	Reset limitsResetCmd `cmd:"" help:"Give a rule its configured bounds back."`
 }
 
+// Help is the example.
+func (limitsCmd) Help() string { return "Example:\n  headgate limits list --top 10" }
+
 type limitsListCmd struct {
 	adminFlags
 	Top  int  `help:"Show so many of the subjects that have used most." placeholder:"N"`

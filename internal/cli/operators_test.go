@@ -301,6 +301,21 @@ func TestOperatorsHelp(t *testing.T) {
 			t.Errorf("%v: %s", c, out)
 		}
 	}
+	for _, group := range []string{"keys", "usage", "limits", "degrade", "experiment"} {
+		if out, _ := d.run(0, group, "--help"); !inOrder(out, "Example", "headgate "+group+" ", "Flags") {
+			t.Errorf("%s: %s", group, out)
+		}
+	}
+}
+
+func inOrder(text string, parts ...string) bool {
+	for _, part := range parts {
+		_, rest, ok := strings.Cut(text, part)
+		if text = rest; !ok {
+			return false
+		}
+	}
+	return true
 }
 
 func TestParseWhen(t *testing.T) {

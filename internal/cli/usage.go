@@ -23,6 +23,9 @@ type usageCmd struct {
 	Reconcile usageReconcileCmd `cmd:"" help:"Hold a provider's invoice against the ledger."`
 }
 
+// Help is the example.
+func (usageCmd) Help() string { return "Example:\n  headgate usage show --by tenant" }
+
 // usageQuery are the flags that say what is asked for.
 type usageQuery struct {
 	adminFlags

@@ -11,6 +11,7 @@ package condition
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
@@ -60,6 +61,22 @@ func Compile(expr string) (*Condition, error) {
 	}
 	tree := checked.NativeRep()
 	return &Condition{source: expr, uses: usesOf(tree), fast: translate(tree), program: program}, nil
+}
+
+// Check compiles an expression of a configuration, where a name that the gateway
+// knows but never fills in is a mistake, too: what was written with it would be
+// void, or refuse everyone.
+func Check(expr string) error {
+	c, err := Compile(expr)
+	if err != nil {
+		return err
+	}
+	for _, v := range variables {
+		if unfilled.Any(v.field) && c.uses.Any(v.field) {
+			return fmt.Errorf("%s is empty for every request, because nothing sets it yet; use one of %s", v.name, strings.Join(Names(), ", "))
+		}
+	}
+	return nil
 }
 
 // String is the expression as it was written.

@@ -87,6 +87,10 @@ const (
 	Time
 )
 
+// unfilled is what belongs to parts of the gateway that are not built: operations
+// that are called by intent, and resources that have an owner.
+const unfilled = Intent | Owner
+
 // Within is whether everything in f is also in allowed.
 func (f Fields) Within(allowed Fields) bool { return f&^allowed == 0 }
 
@@ -165,10 +169,11 @@ var byName = func() map[string]*variable {
 }()
 
 // Names lists what conditions can read, for messages and documents.
-func Names() []string {
-	names := make([]string, len(variables))
-	for i, v := range variables {
-		names[i] = v.name
+func Names() (names []string) {
+	for _, v := range variables {
+		if !unfilled.Any(v.field) {
+			names = append(names, v.name)
+		}
 	}
 	return names
 }

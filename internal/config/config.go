@@ -167,7 +167,11 @@ func (f *File) Validate(p *setting.Problems) {
 	if len(f.Providers) == 0 {
 		p.Add("providers", "there are none; add one, such as {name: openai, dialect: openai, base_url: https://api.openai.com/v1}")
 	}
+	before := len(*p)
 	f.RouteConfig().Validate(p)
+	if len(*p) == before {
+		f.checkInstead(p)
+	}
 	f.Prices.Validate("prices", p)
 	f.QuotaConfig().Validate("quota", p)
 	f.checkMoney(p)
@@ -226,6 +230,21 @@ func (f *File) checkWatched(p *setting.Problems) {
 	for i, r := range f.Quota.Rules {
 		if r.Watch != "" && !slices.Contains(known, r.Watch) {
 			p.Add(setting.Index("quota.rules", i)+".watch", "there is no provider %q; the providers are %s", r.Watch, strings.Join(known, ", "))
+		}
+	}
+}
+
+// checkInstead notes budgets that fall back on a model that does not exist, and so
+// would only refuse. The models are right.
+func (f *File) checkInstead(p *setting.Problems) {
+	plan := f.RouteConfig().Compile()
+	for i := range f.Quota.Budgets {
+		name := f.Quota.Budgets[i].Instead()
+		if name == "" {
+			continue
+		}
+		if _, err := route.Order(&plan, name, 0); err != nil {
+			p.Add(setting.Index("quota.budgets", i)+".exhausted", "there is no model %q to call instead; write one that models names, or PROVIDER/MODEL", name)
 		}
 	}
 }

@@ -41,10 +41,13 @@ func describeAPI(version string) object {
 		"openapi": "3.1.0",
 		"info":    object{"title": "Headgate", "version": version, "description": "The paths of the OpenAI and Anthropic dialects that this gateway relays."},
 		"paths":   paths,
-		"components": object{"securitySchemes": object{
-			"bearer": object{"type": "http", "scheme": "bearer"},
-			"header": object{"type": "apiKey", "in": "header", "name": "x-api-key"},
-		}},
+		"components": object{
+			"headers": describeHeaders(),
+			"securitySchemes": object{
+				"bearer": object{"type": "http", "scheme": "bearer"},
+				"header": object{"type": "apiKey", "in": "header", "name": "x-api-key"},
+			},
+		},
 		"security": []object{{"bearer": []string{}}, {"header": []string{}}},
 	}
 }
@@ -54,13 +57,12 @@ func (r *Route) describe() object {
 	if r.Events {
 		ok["text/event-stream"] = object{}
 	}
-	op := object{
-		"summary": r.Summary, "operationId": operationID(r), "tags": []string{string(r.Dialect)},
-		"responses": object{
-			"200":     object{"description": "The provider's answer.", "content": ok},
-			"default": object{"description": "An error, in the dialect of the path.", "content": object{"application/json": object{}}},
-		},
+	responses := object{
+		"200":     object{"description": "The provider's answer.", "content": ok},
+		"default": object{"description": "An error, in the dialect of the path.", "content": object{"application/json": object{}}},
 	}
+	op := object{"summary": r.Summary, "operationId": operationID(r), "tags": []string{string(r.Dialect)}, "responses": responses}
+	r.describeLimits(op, responses)
 	content := object{}
 	if r.Body == JSONBody || r.Body == JSONOrFormBody {
 		content["application/json"] = object{"schema": object{"type": "object"}}

@@ -74,11 +74,16 @@ func (g *Gateway) facts(q *question, snap *Snapshot, x *edge.Exchange, who *auth
 }
 
 // authorize asks the roles and the conditions.
-func authorize(snap *Snapshot, who *authn.Grant, in *condition.Input) error {
+func authorize(snap *Snapshot, who *authn.Grant, in *condition.Input, rec *journal.Record) error {
 	if in == nil || !snap.Authn.Decides() {
 		return nil
 	}
-	_, err := snap.Authn.Authorize(who, in)
+	d, err := snap.Authn.Authorize(who, in)
+	a := rec.Decisions()
+	a.Role, a.Conditions, a.Held = d.Role, snap.Authn.Conditions(), d.Held
+	if err != nil {
+		a.Denied = d.Rule
+	}
 	return err
 }
 
@@ -139,9 +144,12 @@ func (a *account) take() error {
 	}
 	if most := a.hold.Trimmed(); most > 0 {
 		a.call.Bound = max(1, most/max(1, a.call.Choices))
-		a.x.ResponseHeader()["X-Degraded"] = []string{"max_tokens"}
+		a.changed(journal.AnswerBounded)
 	}
 	a.asked.tell(a.x, a.hold)
+	decisions := a.rec.Decisions()
+	decisions.Limit = a.hold.Binding()
+	decisions.Reserve(a.hold.Reserved())
 	return err
 }
 
@@ -164,7 +172,7 @@ func (a *account) degrade() bool {
 		return false
 	}
 	a.instead, *a.choice, a.rec.Model = w.Instead, other, other.Model
-	a.x.ResponseHeader()["X-Degraded"] = []string{"model"}
+	a.changed(journal.ModelChanged)
 	return true
 }
 
@@ -178,9 +186,15 @@ func (a *account) shorten(model string) bool {
 		return false
 	}
 	a.trimmed, a.call.Edits, a.count.Tokens = true, edits, report.To
-	h := a.x.ResponseHeader()
-	h["X-Degraded"], h["X-Trimmed"] = []string{"prompt"}, []string{report.Header()}
+	a.changed(journal.PromptCut)
+	a.x.ResponseHeader()["X-Trimmed"] = []string{report.Header()}
 	return true
+}
+
+// changed notes what a budget at its end has changed of the call, for the client
+// and for the record.
+func (a *account) changed(what journal.Degradation) {
+	a.x.ResponseHeader()["X-Degraded"] = []string{a.rec.Decisions().Degrade(what).String()}
 }
 
 // model is the name that limits go by.
@@ -202,7 +216,13 @@ func (q *question) tell(x *edge.Exchange, h *quota.Hold) {
 	if h == nil {
 		return
 	}
-	q.limits = wire.Limits{Requests: limitOf(&h.Requests), Tokens: limitOf(&h.Tokens), Now: time.Now()}
+	q.limits = wire.Limits{
+		Requests: limitOf(&h.Requests), Tokens: limitOf(&h.Tokens),
+		Now: time.Now(),
+	}
+	if o := h.Other; o != nil {
+		q.limits.Other, q.limits.Unit, q.limits.Refused = limitOf(&o.Standing), o.Unit, o.Refused
+	}
 	values := x.Values()
 	x.Inbound.Limits(values, &q.limits)
 	wire.GenericLimits(values, &q.limits)

@@ -51,7 +51,8 @@ func (g *Gateway) Snapshot() *Snapshot { return g.snapshot.Load() }
 // is closed once, and an error becomes bytes once.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	snap := g.snapshot.Load()
-	rec := &journal.Record{Start: time.Now(), Method: r.Method, Proto: r.Proto}
+	rec := journal.NewRecord(!snap.Quota.Empty() || snap.Authn.Decides())
+	rec.Start, rec.Method, rec.Proto = time.Now(), r.Method, r.Proto
 	g.Journal.Begin(&snap.Journal, rec, wire.First(r.Header, "Traceparent"))
 	x, err := edge.Open(&snap.Edge, w, r)
 	describe(rec, x)
@@ -102,7 +103,7 @@ func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, r
 	choice, unknown := route.Order(&snap.Route, call.Model, rand.Uint64())
 	asked := questions.Get().(*question)
 	facts := g.facts(asked, snap, x, who, call, meant(call.Model, &choice), rec.Start)
-	if err = authorize(snap, who, facts); err != nil {
+	if err = authorize(snap, who, facts, rec); err != nil {
 		return err
 	}
 	if rec.Mark(journal.Route, time.Now()); unknown != nil {

@@ -51,6 +51,7 @@ func (l *line) what(r *Record) {
 	l.str("operation", string(r.Op))
 	l.str("key", r.Who.Key)
 	l.str("tenant", r.Who.Tenant)
+	l.decisions(r)
 	l.str("asked", r.Asked)
 	l.str("model", r.Model)
 	l.str("provider", r.Provider)

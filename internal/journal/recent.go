@@ -83,45 +83,49 @@ func (j *Room) Find(id string) (View, bool) {
 // View is a record as operators see it: every decision and every timing, in
 // microseconds. It holds no content and no credential.
 type View struct {
-	ID           string        `json:"id"`
-	Time         time.Time     `json:"time"`
-	TraceID      string        `json:"trace_id"`
-	SpanID       string        `json:"span_id"`
-	ParentSpanID string        `json:"parent_span_id,omitempty"`
-	UpstreamSpan string        `json:"upstream_span_id"`
-	Sampled      bool          `json:"sampled"`
-	Method       string        `json:"method"`
-	Route        string        `json:"route"`
-	Proto        string        `json:"proto"`
-	Client       string        `json:"client"`
-	Agent        string        `json:"agent,omitempty"`
-	Dialect      llm.Dialect   `json:"dialect"`
-	Operation    llm.Operation `json:"operation"`
-	Key          string        `json:"key"`
-	Tenant       string        `json:"tenant"`
-	Asked        string        `json:"asked"`
-	Model        string        `json:"model"`
-	Provider     string        `json:"provider"`
-	Target       string        `json:"target"`
-	Attempts     int           `json:"attempts"`
-	Reused       bool          `json:"reused"`
-	Stream       bool          `json:"stream"`
-	Status       int           `json:"status"`
-	UpstreamCode int           `json:"upstream_status"`
-	Outcome      string        `json:"outcome"`
-	Fault        *FaultView    `json:"fault,omitempty"`
-	Warnings     []string      `json:"warnings,omitempty"`
-	BytesIn      int64         `json:"bytes_in"`
-	BytesOut     int64         `json:"bytes_out"`
-	Events       int           `json:"events"`
-	Usage        UsageView     `json:"usage"`
-	FinishReason string        `json:"finish_reason,omitempty"`
-	Gaps         *GapsView     `json:"gaps,omitempty"`
-	BackPressure int64         `json:"backpressure_us"`
-	FirstToken   int64         `json:"first_token_us,omitempty"`
-	Stages       StagesView    `json:"stages_us"`
-	Own          int64         `json:"own_us"`
-	Elapsed      int64         `json:"elapsed_us"`
+	ID           string         `json:"id"`
+	Time         time.Time      `json:"time"`
+	TraceID      string         `json:"trace_id"`
+	SpanID       string         `json:"span_id"`
+	ParentSpanID string         `json:"parent_span_id,omitempty"`
+	UpstreamSpan string         `json:"upstream_span_id"`
+	Sampled      bool           `json:"sampled"`
+	Method       string         `json:"method"`
+	Route        string         `json:"route"`
+	Proto        string         `json:"proto"`
+	Client       string         `json:"client"`
+	Agent        string         `json:"agent,omitempty"`
+	Dialect      llm.Dialect    `json:"dialect"`
+	Operation    llm.Operation  `json:"operation"`
+	Key          string         `json:"key"`
+	Tenant       string         `json:"tenant"`
+	User         string         `json:"user,omitempty"`
+	Tier         string         `json:"tier,omitempty"`
+	Admission    *AdmissionView `json:"admission,omitempty"`
+	Asked        string         `json:"asked"`
+	Model        string         `json:"model"`
+	Provider     string         `json:"provider"`
+	Target       string         `json:"target"`
+	Attempts     int            `json:"attempts"`
+	Reused       bool           `json:"reused"`
+	Stream       bool           `json:"stream"`
+	Status       int            `json:"status"`
+	UpstreamCode int            `json:"upstream_status"`
+	Outcome      string         `json:"outcome"`
+	Fault        *FaultView     `json:"fault,omitempty"`
+	Warnings     []string       `json:"warnings,omitempty"`
+	BytesIn      int64          `json:"bytes_in"`
+	BytesOut     int64          `json:"bytes_out"`
+	Events       int            `json:"events"`
+	Usage        UsageView      `json:"usage"`
+	Cost         llm.Money      `json:"cost_usd"`
+	FinishReason string         `json:"finish_reason,omitempty"`
+	Gaps         *GapsView      `json:"gaps,omitempty"`
+	BackPressure int64          `json:"backpressure_us"`
+	FirstToken   int64          `json:"first_token_us,omitempty"`
+	Stages       StagesView     `json:"stages_us"`
+	Own          int64          `json:"own_us"`
+	Elapsed      int64          `json:"elapsed_us"`
 }
 
 // FaultView is what went wrong, in the operator's words.
@@ -179,7 +183,8 @@ func (k kept) view() View {
 		TraceID: hex.EncodeToString(r.Trace[:]), SpanID: hex.EncodeToString(r.Span[:]),
 		UpstreamSpan: hex.EncodeToString(r.UpstreamSpan[:]), Sampled: r.Sampled,
 		Method: r.Method, Route: r.Route, Proto: r.Proto, Client: r.Client, Agent: r.Agent,
-		Dialect: r.Dialect, Operation: r.Op, Key: r.Who.Key, Tenant: r.Who.Tenant,
+		Dialect: r.Dialect, Operation: r.Op, Key: r.Who.Key, Tenant: r.Who.Tenant, User: r.Who.User, Tier: r.Who.Tier,
+		Admission: r.Admission.view(), Cost: r.Cost,
 		Asked: r.Asked, Model: r.Model, Provider: r.Provider, Target: r.Target,
 		Attempts: r.Attempts, Reused: r.Reused, Stream: r.Stream,
 		Status: r.Status, UpstreamCode: r.UpstreamRaw, Outcome: r.Outcome.String(),

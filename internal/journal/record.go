@@ -110,10 +110,12 @@ type Record struct {
 	Events            int
 	Usage             llm.Usage
 	Cost              llm.Money // what the usage costs by the price table
-	FinishReason      string
-	Gaps              Gaps
-	BackPressure      time.Duration // time spent waiting for the client to read
-	AheadWait         time.Duration // time the reader ahead waited for room in its buffer
+	// Admission is what was decided before the call, nil where nothing was.
+	Admission    *Admission
+	FinishReason string
+	Gaps         Gaps
+	BackPressure time.Duration // time spent waiting for the client to read
+	AheadWait    time.Duration // time the reader ahead waited for room in its buffer
 
 	StageTime [Stages]time.Duration
 	Elapsed   time.Duration // set by Close

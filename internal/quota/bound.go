@@ -166,6 +166,9 @@ func (b bound) reset(s *state, now int64) int64 {
 	case algFixed:
 		return b.asFixed().Reset(s.fixed, now)
 	}
+	if s.held > 0 {
+		return someoneLeaves
+	}
 	return 0
 }
 

@@ -3,14 +3,18 @@ package quota
 import (
 	"sort"
 	"time"
+
+	"github.com/headgate-ai/headgate/internal/meter"
 )
 
 // budget is an amount for each period of the calendar.
 type budget struct {
 	limit, soft int64 // in tokens or nano-dollars; soft 0 is none
+	softTokens  int64 // of a budget of money: as many tokens of an answer as must be left
 	period      period
 	zone        *time.Location
 	exhausted   exhausted
+	topUp       string // the page where it can be raised
 }
 
 // purse is what a cell keeps of a budget. All is of the period that began at
@@ -70,8 +74,10 @@ func (b *budget) turn(s *state, now int64) {
 
 func (b *budget) left(s *state) int64 { return b.limit - s.purse.used - s.purse.reserved }
 
-// low is whether so much left is less than the soft limit.
-func (b *budget) low(left int64) bool { return b.soft > 0 && left < b.soft }
+// low is whether so much left is less than the soft limit, at the price of a call.
+func (b *budget) low(left int64, p *meter.Price) bool {
+	return b.soft > 0 && left < b.soft || b.softTokens > 0 && left < int64(p.Bound(0, b.softTokens))
+}
 
 // wait is how long until n is there: 0, until the next period, or never.
 func (b *budget) wait(s *state, n, now int64) int64 {

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"net/url"
 	"strings"
 	"time"
 
@@ -15,6 +16,9 @@ type Config struct {
 	Rules []RuleConfig `yaml:"rules"`
 	// Budgets are amounts of tokens or money for a period of the calendar.
 	Budgets []BudgetConfig `yaml:"budgets"`
+	// TopUpURL is the page where clients can raise a budget; a refusal for a
+	// budget names it.
+	TopUpURL string `yaml:"topup_url"`
 	// Store is where the counts are kept.
 	Store StoreConfig `yaml:"store"`
 	// Tiers are how many calls a principal of each tier may have under way.
@@ -108,12 +112,17 @@ type BudgetConfig struct {
 	// Timezone is where the periods begin, such as Europe/Berlin; UTC when
 	// absent.
 	Timezone string `yaml:"timezone"`
-	// Soft is what is left when answers begin to carry a warning.
+	// Soft is what is left when answers begin to carry a warning. Tokens are, where
+	// the limit is in money only, so many tokens of an answer at the price of the
+	// model that is called.
 	Soft AmountConfig `yaml:"soft"`
 	// Exhausted is what happens when a call may need more than is left: reject,
-	// or degrade: trim shortens the answer to what is left, degrade: model:NAME
-	// uses another model.
+	// or degrade: trim shortens the answer to what is left and, where that is not
+	// enough, cuts the prompt, too; degrade: model:NAME uses another model.
 	Exhausted string `yaml:"exhausted"`
+	// TopUpURL is the page where this budget can be raised; default is that of
+	// quota.
+	TopUpURL string `yaml:"topup_url"`
 }
 
 // AmountConfig is an amount of money or tokens.
@@ -133,6 +142,7 @@ func (c *Config) Validate(path string, p *setting.Problems) {
 		c.Rules[i].validate(setting.Index(path+".rules", i), names, p)
 		c.Rules[i].validateMoving(setting.Index(path+".rules", i), c.Store.Kind == StoreRedis, p)
 	}
+	checkURL(path+".topup_url", c.TopUpURL, p)
 	for i := range c.Budgets {
 		c.Budgets[i].validate(setting.Index(path+".budgets", i), names, p)
 	}
@@ -150,7 +160,7 @@ func checkWhen(path, when string, p *setting.Problems) {
 	if when == "" {
 		return
 	}
-	if _, err := condition.Compile(when); err != nil {
+	if err := condition.Check(when); err != nil {
 		p.Add(path+".when", "%v", err)
 	}
 }
@@ -246,9 +256,9 @@ func (b *BudgetConfig) validate(path string, names map[string]string, p *setting
 	if b.Limit.USD <= 0 && b.Limit.Tokens <= 0 {
 		p.Add(path+".limit", "is missing; write an amount such as {usd: 500} or {tokens: 1000000}")
 	}
-	if b.Limit.USD < 0 || b.Limit.Tokens < 0 || b.Soft.USD < 0 || b.Soft.Tokens < 0 {
-		p.Add(path+".limit", "an amount is less than nothing")
-	}
+	b.Limit.validate(path+".limit", p)
+	b.Soft.validate(path+".soft", p)
+	b.checkSoft(path+".soft", p)
 	if _, ok := periods[b.Period]; !ok {
 		p.Add(path+".period", "%q is not a period; write minute, hour, day, week, month or none", b.Period)
 	}
@@ -257,5 +267,45 @@ func (b *BudgetConfig) validate(path string, names map[string]string, p *setting
 	}
 	if _, err := parseExhausted(b.Exhausted); err != nil {
 		p.Add(path+".exhausted", "%v", err)
+	}
+	checkURL(path+".topup_url", b.TopUpURL, p)
+}
+
+// Instead is the model that is called in the place of another when the budget is
+// at its end, "" for none.
+func (b *BudgetConfig) Instead() string {
+	x, _ := parseExhausted(b.Exhausted)
+	return x.model
+}
+
+func (a AmountConfig) validate(path string, p *setting.Problems) {
+	if a.USD < 0 {
+		p.Add(path+".usd", "%s is less than nothing; write so many dollars, or leave it out", a.USD)
+	}
+	if a.Tokens < 0 {
+		p.Add(path+".tokens", "%d is less than nothing; write so many tokens, or leave it out", a.Tokens)
+	}
+}
+
+// checkSoft notes warnings that would always be on, and those that never could.
+func (b *BudgetConfig) checkSoft(path string, p *setting.Problems) {
+	const advice = "write what is left when the warning shall begin"
+	if limit, soft := b.Limit.USD, b.Soft.USD; soft > 0 && limit > 0 && soft > limit {
+		p.Add(path+".usd", "%s is more than the limit of %s, so every answer would carry the warning; %s", soft, limit, advice)
+	}
+	if limit, soft := b.Limit.Tokens, b.Soft.Tokens; soft > 0 && limit > 0 && soft > limit {
+		p.Add(path+".tokens", "%d is more than the limit of %d, so every answer would carry the warning; %s", soft, limit, advice)
+	}
+	if b.Soft.USD > 0 && b.Limit.USD == 0 {
+		p.Add(path+".usd", "the budget has no limit in dollars, so the warning would never come; write so many tokens")
+	}
+}
+
+func checkURL(path, address string, p *setting.Problems) {
+	if address == "" {
+		return
+	}
+	if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		p.Add(path, "%q is not the address of a page; write one such as https://billing.example/top-up", address)
 	}
 }

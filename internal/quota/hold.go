@@ -25,7 +25,9 @@ type Hold struct {
 	// Requests and Tokens are how the call stands against the tightest limit of
 	// its kind; their Limit is 0 where there is none.
 	Requests, Tokens Standing
-	low              *rule // the budget that has less left than its soft limit
+	Other            *Other // nil where there is nothing to tell
+	low              *rule  // the budget that had less left than its soft limit
+	refuser          *rule  // what refused the call
 	// WayOut is there when a budget is at its end.
 	WayOut *WayOut
 }
@@ -53,7 +55,8 @@ func (h *Hold) Trimmed() int64 {
 	return h.WayOut.Trimmed
 }
 
-// Low names the budget that has less left than its soft limit, "" if none has.
+// Low names the budget that had less left than its soft limit when the call came,
+// "" if none had.
 func (h *Hold) Low() string {
 	if h.low == nil {
 		return ""
@@ -122,7 +125,7 @@ func (h *Hold) decide() error {
 				h.WayOut.Shorter = h.promptFor(worst.limit, b.left(&worst.cell.state))
 			}
 		}
-		h.stand()
+		h.stand(worst)
 		worst.limit.count.Refused.Add(1)
 		return worst.refusal(wait, h.begun)
 	}
@@ -132,21 +135,24 @@ func (h *Hold) decide() error {
 		t.take(h.begun)
 		t.limit.count.Admitted.Add(1)
 	}
-	h.stand()
+	h.stand(nil)
 	return nil
 }
 
-// stand notes how the call stands against the tightest limits.
-func (h *Hold) stand() {
+// stand notes how the call stands against the tightest limits, and against what
+// refused it.
+func (h *Hold) stand(refused *taken) {
+	if refused != nil {
+		h.refuser = refused.limit.rule
+	}
+	var places Standing
 	for i := range h.taken {
 		t := &h.taken[i]
 		if t.limit.rule.shadow {
 			continue
 		}
 		if t.limit.budget != nil {
-			if t.limit.budget.low(t.left()) {
-				h.low = t.limit.rule
-			}
+			h.standBudget(t, refused)
 			continue
 		}
 		s := t.standing(h.begun)
@@ -159,7 +165,16 @@ func (h *Hold) stand() {
 			if s.tighter(h.Tokens) {
 				h.Tokens = s
 			}
+		case concurrent:
+			if t == refused {
+				h.consider(s, unitPlaces, true)
+			} else if s.tighter(places) {
+				places = s
+			}
 		}
+	}
+	if h.Requests.Limit == 0 && h.Tokens.Limit == 0 && places.Limit > 0 { // else it says little to who was let in
+		h.consider(places, unitPlaces, false)
 	}
 }
 

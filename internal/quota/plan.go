@@ -46,7 +46,7 @@ func (r *Room) Compile(c *Config, p *setting.Problems) Plan {
 		r.compileRule(&plan, &c.Rules[i], setting.Index("quota.rules", i), p)
 	}
 	for i := range c.Budgets {
-		r.compileBudget(&plan, &c.Budgets[i], setting.Index("quota.budgets", i), p)
+		r.compileBudget(&plan, &c.Budgets[i], cmp.Or(c.Budgets[i].TopUpURL, c.TopUpURL), setting.Index("quota.budgets", i), p)
 	}
 	r.addBuiltIn(&plan, c)
 	for _, ru := range plan.rules {
@@ -165,7 +165,7 @@ func (w WeightsConfig) compile() *weights {
 	return &weights{input, or(w.Cached, input), output, or(w.Reasoning, output)}
 }
 
-func (r *Room) compileBudget(plan *Plan, c *BudgetConfig, path string, p *setting.Problems) {
+func (r *Room) compileBudget(plan *Plan, c *BudgetConfig, topUp, path string, p *setting.Problems) {
 	ru := &rule{name: c.Name, when: compileWhen(c.When, path, p), per: apart(c.Per)}
 	plan.rules = append(plan.rules, ru)
 	zone, err := time.LoadLocation(c.Timezone)
@@ -177,13 +177,20 @@ func (r *Room) compileBudget(plan *Plan, c *BudgetConfig, path string, p *settin
 	if err != nil {
 		p.Add(path+".exhausted", "%v", err)
 	}
-	add := func(d dimension, amount, soft int64) {
-		if amount > 0 {
-			r.add(plan, limit{rule: ru, dimension: d, bound: bound{algorithm: algBudget}, budget: &budget{amount, soft, periods[c.Period], zone, x}})
+	one := budget{period: periods[c.Period], zone: zone, exhausted: x, topUp: topUp}
+	add := func(d dimension, b budget) {
+		if b.limit > 0 {
+			r.add(plan, limit{rule: ru, dimension: d, bound: bound{algorithm: algBudget}, budget: &b})
 		}
 	}
-	add(money, int64(c.Limit.USD), int64(c.Soft.USD))
-	add(tokens, c.Limit.Tokens, c.Soft.Tokens)
+	ofMoney, ofTokens := one, one
+	ofMoney.limit, ofMoney.soft = int64(c.Limit.USD), int64(c.Soft.USD)
+	ofTokens.limit, ofTokens.soft = c.Limit.Tokens, c.Soft.Tokens
+	if ofTokens.limit == 0 {
+		ofMoney.softTokens = c.Soft.Tokens
+	}
+	add(money, ofMoney)
+	add(tokens, ofTokens)
 }
 
 // exhausted is what happens at the end of a budget.

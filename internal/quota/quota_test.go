@@ -583,3 +583,20 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 }
+
+// A budget of money warns when less is left than so many tokens of an answer
+// cost, and tells what is left in whole cents.
+func TestSoftLimitInTokensOfMoney(t *testing.T) {
+	r := New()
+	p := compile(t, r, Config{Budgets: []BudgetConfig{{Name: "b", Limit: AmountConfig{USD: 2 * llm.USD}, Soft: AmountConfig{Tokens: 500_000}, Period: "none"}}})
+	price := dollar(t) // for a million tokens
+	for i, want := range []string{"", "", "", "", "b"} {
+		h, err := r.Reserve(p, by("a"), Demand{Output: 400_000, Price: price}, time.Now())
+		if err != nil || h.Low() != want || (want == "") != (h.Other == nil) {
+			t.Fatalf("call %d: %v, low %q, %+v", i, err, h.Low(), h.Other)
+		}
+		if want != "" && (h.Other.Unit != "cents" || h.Other.Limit != 200) {
+			t.Errorf("%+v", h.Other)
+		}
+	}
+}

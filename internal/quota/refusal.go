@@ -76,6 +76,10 @@ func (t *taken) exhausted(wait int64) *fault.Error {
 	if left > 0 {
 		advice += ", or ask for a shorter answer (max_tokens)"
 	}
+	if b.topUp != "" {
+		e.Details["topup_url"] = b.topUp
+		advice += "; it can be raised at " + b.topUp
+	}
 	e.Details["suggestion"] = advice
 	e.Public = fmt.Sprintf("The budget %q has %v of %v left and the request may need %v; %s.", t.limit.rule.name,
 		spoken(t.limit.dimension, left), spoken(t.limit.dimension, b.limit), spoken(t.limit.dimension, t.n), advice)

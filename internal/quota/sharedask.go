@@ -67,11 +67,12 @@ func (h *Hold) unpin() {
 func (h *Hold) turnAway(worst *part) error {
 	h.lockCells()
 	defer h.unlock()
-	h.stand()
 	worst.limit.count.Refused.Add(1)
 	if worst.denied == 0 {
+		h.stand(nil)
 		return outOfReach()
 	}
+	h.stand(worst.taken)
 	return worst.refusal(worst.denied, h.begun)
 }
 
@@ -335,7 +336,7 @@ func (h *Hold) committed(parts []part) {
 		}
 	}
 	if !h.growing {
-		h.stand()
+		h.stand(nil)
 	}
 }
 

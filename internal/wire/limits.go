@@ -17,16 +17,29 @@ type Limit struct {
 // Limits is how a call stands against the tightest limit of each kind.
 type Limits struct {
 	Requests, Tokens Limit
-	Now              time.Time
+	// Other is a limit that is no rate, which counts in Unit. Only the headers
+	// that belong to no dialect know such limits.
+	Other Limit
+	Unit  string
+	// Refused is whether Other is what refused the call.
+	Refused bool
+	Now     time.Time
 }
 
 // tightest is the limit that binds first.
 func (l *Limits) tightest() *Limit {
-	r, t := &l.Requests, &l.Tokens
-	if r.Limit == 0 || t.Limit != 0 && float64(t.Remaining)*float64(r.Limit) < float64(r.Remaining)*float64(t.Limit) {
-		return t
+	if l.Refused {
+		return &l.Other
 	}
-	return r
+	return l.Requests.or(&l.Tokens).or(&l.Other)
+}
+
+// or is the other limit if that binds before this one.
+func (l *Limit) or(other *Limit) *Limit {
+	if l.Limit == 0 || other.Limit != 0 && float64(other.Remaining)*float64(l.Limit) < float64(l.Remaining)*float64(other.Limit) {
+		return other
+	}
+	return l
 }
 
 // GenericLimits collects the headers that belong to no dialect: the common
@@ -47,15 +60,19 @@ func GenericLimits(v *Values, l *Limits) {
 
 // list is a header with an item for each limit.
 func (l *Limits) list(v *Values, name string, item func(*Limit, []byte, string) []byte) {
-	if l.Requests.Limit > 0 {
-		v.Buf = item(&l.Requests, v.Buf, requests)
-	}
-	if l.Tokens.Limit > 0 {
-		if l.Requests.Limit > 0 {
+	begun := false
+	add := func(k *Limit, unit string) {
+		if k.Limit == 0 {
+			return
+		}
+		if begun {
 			v.Buf = append(v.Buf, ", "...)
 		}
-		v.Buf = item(&l.Tokens, v.Buf, "tokens")
+		v.Buf, begun = item(k, v.Buf, unit), true
 	}
+	add(&l.Requests, requests)
+	add(&l.Tokens, "tokens")
+	add(&l.Other, l.Unit)
 	v.End(name)
 }
 
