@@ -9,6 +9,7 @@ import (
 	"github.com/headgate-ai/headgate/internal/config"
 	"github.com/headgate-ai/headgate/internal/ledger"
 	"github.com/headgate-ai/headgate/internal/quota"
+	"github.com/headgate-ai/headgate/internal/upstream"
 )
 
 // operations is what the admin API shows and does.
@@ -17,6 +18,7 @@ func (a *App) operations() admin.Gateway {
 		Journal: a.journal, Ready: a.Ready, Config: a.status, Reload: a.reloadNow,
 		Token: func() string { return *a.adminToken.Load() },
 		Audit: a.audit, Quota: a.gateway.Quota, Plan: func() *quota.Plan { return &a.gateway.Snapshot().Quota },
+		Upstream:    func() *upstream.Plan { return &a.gateway.Snapshot().Upstream },
 		Degradation: &a.gateway.Degradation,
 	}
 	if a.keys != nil {
