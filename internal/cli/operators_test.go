@@ -262,6 +262,16 @@ func TestLimitsCommands(t *testing.T) {
 	if _, errs := d.run(1, on("limits", "set", "none", "7/s", "--reason", "r", "--yes")...); !strings.Contains(errs, "known rules are each") {
 		t.Error(errs)
 	}
+	out, _ = d.run(0, on("limits", "set", "each", "5/s", "--subject", "key=one,tenant=one", "--reason", "test", "--yes")...)
+	if out != "each key=one tenant=one/requests: 5/s, burst -, was 7/s, burst 9\n" {
+		t.Error(out)
+	}
+	if out, _ := d.run(0, on("limits")...); !strings.Contains(out, "each key=one tenant=one  requests   5/s   -      it is reset") {
+		t.Errorf("%s", out)
+	}
+	d.run(0, on("limits", "reset", "each", "--subject", "key=one,tenant=one", "--yes")...)
+	d.run(1, on("limits", "reset", "each", "--subject", "key=one,tenant=one", "--yes")...)
+	d.run(2, on("limits", "set", "each", "5/s", "--subject", "one", "--reason", "test")...)
 	d.run(0, on("limits", "reset", "each", "--reason", "over", "--yes")...)
 	d.run(1, on("limits", "reset", "each", "--yes")...)
 	d.run(2, on("limits", "set", "each", "7 a second", "--reason", "r")...)

@@ -42,6 +42,7 @@ func (r *Room) Stand(p *Plan, s *Subject, now time.Time) []State {
 		if c == nil {
 			c = new(cell)
 		}
+		b, since = c.boundOf(l, b, since, at)
 		c.mu.Lock()
 		all = append(all, l.stand(c, b, since, at))
 		c.mu.Unlock()
@@ -132,6 +133,7 @@ func (r *Room) Levels(p *Plan, now time.Time) []Level {
 		l := &p.limits[i]
 		if l.own == nil && l.budget == nil {
 			b, since := l.effective(p.since, at)
+			b, since = c.boundOf(l, b, since, at)
 			c.under(b, since, at) // the next call would do so, too
 		}
 		levels[i].add(l, c, at)
@@ -148,8 +150,7 @@ func (l *limit) level(at int64) Level {
 	if !v.Budget && !v.Own {
 		b, _ := l.effective(0, at)
 		v.Rate, v.Burst, v.Adapted = b.rate(), b.burst/b.unit(), l.adapted(at)
-		o := l.override.Load()
-		v.Overridden = o != nil && at < o.until
+		v.Overridden = !l.override.Load().over(at)
 	}
 	return v
 }
