@@ -235,6 +235,14 @@ func TestUsageCommands(t *testing.T) {
 	if out, _ := d.run(1, "usage", "reconcile", invoice, "--ledger", file, "--json"); !strings.Contains(out, `"differs": 1`) {
 		t.Error(out)
 	}
+	for _, form := range [][]string{{"--json"}, {"--csv"}, {"--provider", "demo", "--from", "1d"}} {
+		asked, _ := d.run(1, append([]string{"usage", "reconcile", invoice, "--admin", d.admin}, form...)...)
+		readOut, _ := d.run(1, append([]string{"usage", "reconcile", invoice, "--ledger", file}, form...)...)
+		if asked != readOut || !strings.Contains(asked, "sim-small") {
+			t.Errorf("%v:\n%s\n%s", form, asked, readOut)
+		}
+	}
+	d.run(2, "usage", "reconcile", invoice, "--ledger", file, "--admin", d.admin)
 	d.run(0, "usage", "reconcile", invoice, "--ledger", file, "--tokens", "5", "--csv")
 	d.run(2, "usage", "reconcile", invoice, "--ledger", file, "--usd", "much")
 	d.run(2, "usage", "reconcile", invoice, "--ledger", file, "--share", "2")
