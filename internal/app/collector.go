@@ -31,7 +31,6 @@ var Metrics = []journal.Metric{
 	{Name: "headgate_limiter_cells", Type: journal.Gauge, Help: "Subjects whose counts are kept, of all limits and budgets."},
 	{Name: "headgate_limiter_sync_total", Type: journal.Counter, Help: "Calls of the store that limits are shared in."},
 	{Name: "headgate_limiter_sync_failures_total", Type: journal.Counter, Help: "Those of them that failed or took too long."},
-	{Name: "headgate_limiter_sync_seconds_total", Type: journal.Counter, Unit: "seconds", Help: "Time that they took together."},
 	{Name: "headgate_limiter_sync_down", Type: journal.Gauge, Help: "Whether limits are kept without the store now: 1, else 0."},
 	{Name: "headgate_token_count_error_ratio", Type: journal.Gauge, Labels: []string{"family"}, Help: "How far counts of prompts are off on average, as a part of what providers report, by family of models."},
 	{Name: "headgate_budget_remaining_ratio", Type: journal.Gauge, Labels: []string{"budget", "dimension"}, Help: "The part of a budget that is left, of all its subjects together, from 0 to 1."},
@@ -91,7 +90,6 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	if s, ok := g.Quota.Shared(); ok {
 		show("headgate_limiter_sync_total", float64(s.Trips))
 		show("headgate_limiter_sync_failures_total", float64(s.Failures))
-		show("headgate_limiter_sync_seconds_total", s.Took.Seconds())
 		down := 0.0
 		if s.Down {
 			down = 1

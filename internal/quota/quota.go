@@ -18,6 +18,7 @@ type Room struct {
 	begun   time.Time
 	cells   *cells
 	outputs *outputs
+	sums    sums
 	counts  *counts
 
 	overrides *overrides
