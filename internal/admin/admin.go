@@ -63,6 +63,8 @@ type Gateway struct {
 	// Usage and Entries read the ledger; nil where none is kept.
 	Usage   Usage
 	Entries Entries
+	// Models are the configured names that calls are known by.
+	Models func() []string
 	// Degradation is how far the gateway is turned down.
 	Degradation Degradation
 }

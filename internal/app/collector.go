@@ -37,7 +37,7 @@ var Metrics = []journal.Metric{
 	{Name: "headgate_ledger_spool_records", Type: journal.Gauge, Help: "Entries of the ledger that wait for its store."},
 	{Name: "headgate_ledger_spool_bytes", Type: journal.Gauge, Unit: "bytes", Help: "Size of what waits."},
 	{Name: "headgate_ledger_spool_age_seconds", Type: journal.Gauge, Unit: "seconds", Help: "How long the oldest of them has waited."},
-	{Name: "headgate_degradation_level", Type: journal.Gauge, Help: "How far operators have turned the gateway down, from 0 (not at all) to 3 (requests of class P2 are refused)."},
+	{Name: "headgate_degradation_level", Type: journal.Gauge, Labels: []string{"model"}, Help: "How far operators have turned the gateway down (model is empty) or a model that has a level of its own, from 0 (not at all) to 3 (requests of class P2 are refused)."},
 }
 
 var (
@@ -99,8 +99,10 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	for family, off := range g.CountErrors() {
 		show("headgate_token_count_error_ratio", off, family)
 	}
-	level, _ := g.Degradation.Level(now)
-	show("headgate_degradation_level", float64(level))
+	for _, model := range append(g.Degradation.Models(now), "") {
+		level, _ := g.Degradation.Level(model, now)
+		show("headgate_degradation_level", float64(level), model)
+	}
 	if g.Ledger != nil {
 		lag := g.Ledger.Lag()
 		show("headgate_ledger_spool_records", float64(lag.Records))

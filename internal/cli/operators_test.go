@@ -295,6 +295,13 @@ func TestLimitsCommands(t *testing.T) {
 	if out, _ := d.run(0, on("degrade", "set", "0", "--reason", "r")...); out != "level 0\n" {
 		t.Error(out)
 	}
+	if out, _ := d.run(0, on("degrade", "set", "1", "--model", "demo", "--ttl", "1m", "--reason", "r")...); !strings.HasPrefix(out, "demo: level 1 until ") {
+		t.Error(out)
+	}
+	if out, _ := d.run(0, on("degrade")...); !strings.HasPrefix(out, "level 0\ndemo: level 1 until ") {
+		t.Error(out)
+	}
+	d.run(1, on("degrade", "set", "1", "--model", "none", "--ttl", "1m", "--reason", "r")...)
 	d.run(2, on("degrade", "set", "4", "--reason", "r")...)
 	d.run(2, on("degrade", "set", "3", "--reason", "r")...)
 
