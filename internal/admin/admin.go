@@ -21,6 +21,7 @@ import (
 	"github.com/headgate-ai/headgate/internal/authn/confirm"
 	"github.com/headgate-ai/headgate/internal/journal"
 	"github.com/headgate-ai/headgate/internal/quota"
+	"github.com/headgate-ai/headgate/internal/upstream"
 )
 
 // Status is the state of the configuration, as GET /admin/v1/config shows it.
@@ -57,9 +58,13 @@ type Gateway struct {
 	// Quota keeps the limits of the plan that is running.
 	Quota *quota.Room
 	Plan  func() *quota.Plan
+	// Upstream are the providers of the plan that is running.
+	Upstream func() *upstream.Plan
 	// Usage and Entries read the ledger; nil where none is kept.
 	Usage   Usage
 	Entries Entries
+	// Models are the configured names that calls are known by.
+	Models func() []string
 	// Degradation is how far the gateway is turned down.
 	Degradation Degradation
 }
@@ -94,6 +99,7 @@ func Handler(gateway Gateway) http.Handler {
 	closed.HandleFunc("GET /admin/v1/limits", g.limits)
 	closed.HandleFunc("PUT /admin/v1/limits/{rule}", g.setLimit)
 	closed.HandleFunc("DELETE /admin/v1/limits/{rule}", g.resetLimit)
+	closed.HandleFunc("GET /admin/v1/providers", g.providers)
 	closed.HandleFunc("GET /admin/v1/degrade", g.degradation)
 	closed.HandleFunc("POST /admin/v1/degrade", g.degrade)
 	closed.HandleFunc("GET /admin/v1/metrics-window", g.window)

@@ -2,20 +2,25 @@ package admin
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/setting"
 )
 
-// Degradation is how far the gateway is turned down: 0 is not at all; at 3 it
+// Degradation is how far the gateway, or one model, is turned down: 0 is not at all; at 3 it
 // refuses the requests of class P2. The levels 1, to leave optional work out, and
 // 2, to use small models and cached answers, are shown, and what listens to
 // them is up to the parts of the gateway that can.
 type Degradation interface {
-	// Level is the level that holds at a time, and until when.
-	Level(now time.Time) (level int, until time.Time)
+	// Level is the level of a configured model, or of all where it is "", that
+	// holds at a time, and until when.
+	Level(model string, now time.Time) (level int, until time.Time)
+	// Models are those that have a level of their own.
+	Models(now time.Time) []string
 	// Set sets the level until a time, from which on it is 0.
-	Set(level int, until time.Time)
+	Set(model string, level int, until time.Time)
 }
 
 // maxDegradation is the highest level, and longestDegradation how long one may
@@ -26,25 +31,31 @@ const (
 )
 
 type levelNow struct {
+	Model string    `json:"model,omitempty"`
 	Level int       `json:"level"`
 	Until time.Time `json:"until,omitzero"`
 }
 
-func (g *server) levelNow() levelNow {
-	level, until := g.Degradation.Level(time.Now())
-	if level == 0 {
-		return levelNow{}
-	}
-	return levelNow{level, until}
+func (g *server) levelNow(model string, now time.Time) levelNow {
+	level, until := g.Degradation.Level(model, now)
+	return levelNow{model, level, until}
 }
 
 func (g *server) degradation(w http.ResponseWriter, _ *http.Request) {
-	write(w, http.StatusOK, g.levelNow())
+	now, models := time.Now(), []levelNow{}
+	for _, model := range g.Degradation.Models(now) {
+		models = append(models, g.levelNow(model, now))
+	}
+	write(w, http.StatusOK, struct {
+		levelNow
+		Models []levelNow `json:"models"`
+	}{g.levelNow("", now), models})
 }
 
 func (g *server) degrade(w http.ResponseWriter, r *http.Request) {
 	var want struct {
 		Level  *int             `json:"level"`
+		Model  string           `json:"model"`
 		TTL    setting.Duration `json:"ttl"`
 		Reason string           `json:"reason"`
 	}
@@ -59,6 +70,9 @@ func (g *server) degrade(w http.ResponseWriter, r *http.Request) {
 	case *want.Level > 0 && (want.TTL <= 0 || want.TTL > longestDegradation):
 		c.fail(refuse(http.StatusUnprocessableEntity, "ttl is how long the level holds, such as 15m, at most %s", longestDegradation.Std()))
 		return
+	case want.Model != "" && !slices.Contains(g.Models(), want.Model):
+		c.fail(refuse(http.StatusUnprocessableEntity, "there is no model %q in the configuration; models are %s", want.Model, strings.Join(g.Models(), ", ")))
+		return
 	case want.Reason == "":
 		c.fail(refuse(http.StatusUnprocessableEntity, "reason is missing; write why the gateway is turned down or up"))
 		return
@@ -68,8 +82,9 @@ func (g *server) degrade(w http.ResponseWriter, r *http.Request) {
 	}
 	g.setting.Lock()
 	defer g.setting.Unlock()
-	old := g.levelNow()
-	g.Degradation.Set(*want.Level, time.Now().Add(want.TTL.Std()))
-	is := g.levelNow()
+	c.target = want.Model
+	old := g.levelNow(want.Model, time.Now())
+	g.Degradation.Set(want.Model, *want.Level, time.Now().Add(want.TTL.Std()))
+	is := g.levelNow(want.Model, time.Now())
 	c.done(http.StatusOK, Entry{Old: old, New: is, Reason: want.Reason}, is)
 }

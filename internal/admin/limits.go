@@ -2,6 +2,8 @@ package admin
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/llm"
@@ -55,7 +57,7 @@ func viewOf(l *quota.Level, overrides []quota.Override) levelView {
 		Adapted: l.Adapted, Admitted: l.Admitted, Refused: l.Refused, WouldRefus: l.WouldRefuse,
 	}
 	for i := range overrides {
-		if o := &overrides[i]; l.Overridden && o.Rule == l.Rule && o.Dimension == l.Dimension {
+		if o := &overrides[i]; l.Overridden && o.Subject == nil && o.Rule == l.Rule && o.Dimension == l.Dimension {
 			v.Override = o
 		}
 	}
@@ -100,11 +102,13 @@ func busiest(all []quota.Top) []topView {
 
 // wantedLimit is the body of PUT /admin/v1/limits/{rule}.
 type wantedLimit struct {
-	Dimension string           `json:"dimension"`
-	Rate      setting.Rate     `json:"rate"`
-	Burst     int64            `json:"burst"`
-	TTL       setting.Duration `json:"ttl"`
-	Reason    string           `json:"reason"`
+	Dimension string `json:"dimension"`
+	// Subject is the one that it is for; all of the rule's where it is absent.
+	Subject map[string]string `json:"subject"`
+	Rate    setting.Rate      `json:"rate"`
+	Burst   int64             `json:"burst"`
+	TTL     setting.Duration  `json:"ttl"`
+	Reason  string            `json:"reason"`
 }
 
 func (g *server) setLimit(w http.ResponseWriter, r *http.Request) {
@@ -119,7 +123,7 @@ func (g *server) setLimit(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	now := time.Now()
-	o := quota.Override{Rule: rule, Dimension: want.Dimension, Rate: want.Rate, Burst: want.Burst}
+	o := quota.Override{Rule: rule, Dimension: want.Dimension, Subject: want.Subject, Rate: want.Rate, Burst: want.Burst}
 	if want.TTL > 0 {
 		o.Until = now.Add(want.TTL.Std())
 	}
@@ -148,12 +152,14 @@ func (g *server) resetLimit(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	held := false
-	for _, o := range g.Quota.Overrides(time.Now()) {
-		held = held || o.Rule == rule && (q.Get("dimension") == "" || q.Get("dimension") == o.Dimension)
+	subject, err := subjectOf(q["subject"])
+	if err != nil {
+		c.fail(err)
+		return
 	}
-	if !held {
-		c.fail(refuse(http.StatusNotFound, "no override of the rule %q holds; GET /admin/v1/limits lists those that do", rule))
+	covered := func(o quota.Override) bool { return o.Covered(rule, q.Get("dimension"), subject) }
+	if !slices.ContainsFunc(g.Quota.Overrides(time.Now()), covered) {
+		c.fail(refuse(http.StatusNotFound, "no such override of the rule %q holds; GET /admin/v1/limits lists those that do", rule))
 		return
 	}
 	if !c.confirmed(q.Get("reason")) {
@@ -161,6 +167,23 @@ func (g *server) resetLimit(w http.ResponseWriter, r *http.Request) {
 	}
 	g.setting.Lock()
 	defer g.setting.Unlock()
-	ended := g.Quota.Withdraw(rule, q.Get("dimension"), time.Now())
+	ended := g.Quota.Withdraw(rule, q.Get("dimension"), subject, time.Now())
 	c.done(http.StatusOK, Entry{Old: ended, Reason: q.Get("reason")}, map[string]any{"withdrawn": ended})
+}
+
+// subjectOf reads the parameters that name a subject, such as key=web and
+// tenant=acme; nil where there are none.
+func subjectOf(pairs []string) (map[string]string, error) {
+	var subject map[string]string
+	for _, pair := range pairs {
+		dim, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return nil, refuse(http.StatusBadRequest, "subject %q is not one; write what the rule is kept by and its value, such as subject=key%%3Dweb&subject=tenant%%3Dacme", pair)
+		}
+		if subject == nil {
+			subject = map[string]string{}
+		}
+		subject[dim] = value
+	}
+	return subject, nil
 }

@@ -142,7 +142,7 @@ func TestAdaptLoad(t *testing.T) {
 		if l := w.level(); l.PerSecond < 160 || l.Adapted.Rate.Count != 180 {
 			t.Errorf("after the base was set to 180/s: %v/s", l.PerSecond)
 		}
-		w.room.Withdraw("a", "", time.Now())
+		w.room.Withdraw("a", "", nil, time.Now())
 		w.load(loadRule(t, "45/s"))
 		w.calls(50, 100*time.Millisecond, 900*time.Millisecond)
 		if l := w.level(); l.PerSecond > 50 || l.PerSecond < 40 {

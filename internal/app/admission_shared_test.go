@@ -75,7 +75,7 @@ func TestSharedLimits(t *testing.T) {
 		t.Errorf("%d calls let through and %d refused, the limit is %d", admitted.Load(), limited.Load(), limit)
 	}
 	for _, g := range gs {
-		if g.metric("headgate_limiter_sync_total") < 1 || g.metric("headgate_limiter_sync_seconds_total") <= 0 || g.metric("headgate_limiter_sync_down") != 0 {
+		if g.metric("headgate_limiter_sync_total") < 1 || g.metric("headgate_limiter_sync_seconds_count", `call="acquire"`) < 1 || g.metric("headgate_limiter_sync_seconds_sum") <= 0 || g.metric("headgate_limiter_sync_down") != 0 {
 			t.Error("the metrics do not tell of the store's calls")
 		}
 	}

@@ -7,8 +7,10 @@ import (
 
 	"github.com/headgate-ai/headgate/internal/admin"
 	"github.com/headgate-ai/headgate/internal/config"
+	"github.com/headgate-ai/headgate/internal/gateway"
 	"github.com/headgate-ai/headgate/internal/ledger"
 	"github.com/headgate-ai/headgate/internal/quota"
+	"github.com/headgate-ai/headgate/internal/upstream"
 )
 
 // operations is what the admin API shows and does.
@@ -17,6 +19,8 @@ func (a *App) operations() admin.Gateway {
 		Journal: a.journal, Ready: a.Ready, Config: a.status, Reload: a.reloadNow,
 		Token: func() string { return *a.adminToken.Load() },
 		Audit: a.audit, Quota: a.gateway.Quota, Plan: func() *quota.Plan { return &a.gateway.Snapshot().Quota },
+		Upstream:    func() *upstream.Plan { return &a.gateway.Snapshot().Upstream },
+		Models:      a.models,
 		Degradation: &a.gateway.Degradation,
 	}
 	if a.keys != nil {
@@ -31,6 +35,19 @@ func (a *App) operations() admin.Gateway {
 		}
 	}
 	return g
+}
+
+// models are what calls are known by: the configured models, globs as they are
+// written, and for calls that address a provider directly its name.
+func (a *App) models() (names []string) {
+	f := a.state.Load().running.File
+	for _, m := range f.Models {
+		names = append(names, m.Name)
+	}
+	for _, p := range f.Providers {
+		names = append(names, p.Name+"/*")
+	}
+	return names
 }
 
 // openAudit opens the record of changes.
@@ -75,7 +92,7 @@ func (a *App) tend(ctx context.Context) {
 			return
 		case <-tick.C:
 			a.followKeys()
-			for _, e := range held.ended(a.gateway.Quota.Overrides, a.gateway.Degradation.Level, time.Now()) {
+			for _, e := range held.ended(a.gateway, time.Now()) {
 				a.record(e)
 			}
 		}
@@ -85,22 +102,32 @@ func (a *App) tend(ctx context.Context) {
 // held is what held at the last look and ends at a time.
 type held struct {
 	overrides []quota.Override
-	level     int
-	until     time.Time
+	levels    map[string]heldLevel // by model, "" for all
+}
+
+type heldLevel struct {
+	level int
+	until time.Time
 }
 
 // ended are the entries of what has ended since the last look by its own time.
-func (h *held) ended(overrides func(time.Time) []quota.Override, level func(time.Time) (int, time.Time), now time.Time) (all []admin.Entry) {
+func (h *held) ended(g *gateway.Gateway, now time.Time) (all []admin.Entry) {
 	for _, o := range h.overrides {
 		if !o.Until.IsZero() && !now.Before(o.Until) {
 			all = append(all, admin.Entry{Who: "the gateway", Operation: "limits.expire", Target: o.Rule + "/" + o.Dimension, Step: "done", Old: o, Reason: "its time is over"})
 		}
 	}
-	if h.level > 0 && !now.Before(h.until) {
-		all = append(all, admin.Entry{Who: "the gateway", Operation: "degrade.expire", Step: "done", Old: h.level, New: 0, Reason: "its time is over"})
+	for model, l := range h.levels {
+		if l.level > 0 && !now.Before(l.until) {
+			all = append(all, admin.Entry{Who: "the gateway", Operation: "degrade.expire", Target: model, Step: "done", Old: l.level, New: 0, Reason: "its time is over"})
+		}
 	}
-	h.overrides = overrides(now)
-	h.level, h.until = level(now)
+	h.overrides = g.Quota.Overrides(now)
+	h.levels = map[string]heldLevel{}
+	for _, model := range append(g.Degradation.Models(now), "") {
+		level, until := g.Degradation.Level(model, now)
+		h.levels[model] = heldLevel{level, until}
+	}
 	return all
 }
 

@@ -155,6 +155,54 @@ func TestOperatorsDegrade(t *testing.T) {
 	}
 }
 
+// A model has a level of its own: others stay as they are, the level of all and
+// its own hold beside each other, and each ends at its own time, on record.
+func TestOperatorsDegradeModel(t *testing.T) {
+	t.Parallel()
+	g := start(t, setup{
+		More: "tiers: {batch: {class: P2}, gold: {class: P0}}",
+		Keys: `- {name: batch, secret: "literal:sk-batch-key-123", tier: batch}
+- {name: gold, secret: "literal:sk-gold-key-1234", tier: gold}`,
+	})
+	status := func(secret, model string) int {
+		return g.post(chatPath, chatOf(model, ""), "Authorization", "Bearer "+secret).StatusCode
+	}
+	const batch, gold = "sk-batch-key-123", "sk-gold-key-1234"
+	if a := g.operate("POST", "/admin/v1/degrade", `{"level":1,"ttl":"1m","reason":"r","model":"none"}`); a.StatusCode != 422 || !strings.Contains(string(a.Bytes), "models are chat, haiku") {
+		t.Errorf("%d %s", a.StatusCode, a.Bytes)
+	}
+	if a := g.operate("POST", "/admin/v1/degrade", `{"level":3,"reason":"r","model":"gpt-*"}`); a.StatusCode != 422 || !strings.Contains(string(a.Bytes), "ttl is how long") {
+		t.Errorf("%d %s", a.StatusCode, a.Bytes)
+	}
+	g.operate("POST", "/admin/v1/degrade", `{"level":1,"ttl":"1h","reason":"r"}`)
+	a := g.confirmed("POST", "/admin/v1/degrade", `{"level":3,"ttl":"2s","reason":"overload","model":"gpt-*"}`)
+	if a.StatusCode != 200 || within(a.JSON(t), "model") != "gpt-*" || within(a.JSON(t), "level") != 3.0 {
+		t.Fatalf("%d %s", a.StatusCode, a.Bytes)
+	}
+	calls := g.Fake.Stats().Requests
+	refused := g.post(chatPath, chatOf("gpt-4", ""), "Authorization", "Bearer "+batch)
+	if refused.StatusCode != 503 || refused.Header.Get("Retry-After") == "" || !strings.Contains(string(refused.Bytes), "The model is turned down") || g.Fake.Stats().Requests != calls {
+		t.Errorf("P2 at level 3: %d %s", refused.StatusCode, refused.Bytes)
+	}
+	if status(gold, "gpt-4") != 200 || status(batch, "chat") != 200 {
+		t.Error("P0, or another model, is refused")
+	}
+	if m := g.operate("GET", "/admin/v1/degrade", "").JSON(t); m["level"] != 1.0 || within(m, "models", 0, "level") != 3.0 {
+		t.Errorf("%v", m)
+	}
+	if own, all := g.metric("headgate_degradation_level", `model="gpt-*"`), g.metric("headgate_degradation_level"); own != 3 || all != 4 {
+		t.Errorf("the metric is %v, and %v together with that of all", own, all)
+	}
+	wait(t, "the end", func() bool { return status(batch, "gpt-4") == 200 })
+	wait(t, "the end on record", func() bool {
+		e := within(g.operate("GET", "/admin/v1/audit?limit=1", "").JSON(t), "entries", 0)
+		return within(e, "operation") == "degrade.expire" && within(e, "target") == "gpt-*"
+	})
+	if m := g.operate("GET", "/admin/v1/degrade", "").JSON(t); m["level"] != 1.0 || within(m, "models", 0) != nil {
+		t.Errorf("%v", m)
+	}
+}
+
 func TestOperatorsWindow(t *testing.T) {
 	t.Parallel()
 	g := start(t, setup{})

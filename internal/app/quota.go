@@ -1,10 +1,12 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate-ai/headgate/internal/journal"
 	"github.com/headgate-ai/headgate/internal/quota"
 	"github.com/headgate-ai/headgate/internal/store/redis"
 )
@@ -25,7 +27,7 @@ func (a *App) shareCounts(c quota.StoreConfig) error {
 		return fmt.Errorf("cannot share the counts of limits (quota.store.url): %w", err)
 	}
 	var down atomic.Pointer[time.Time]
-	a.gateway.Quota.Share(store, c, func(err error) {
+	a.gateway.Quota.Share(timedStore{store, a.journal}, c, func(err error) {
 		if err == nil {
 			a.log.Info("limits are shared again", "store", c.URL.String(), "after", time.Since(*down.Load()).Round(time.Millisecond).String())
 			return
@@ -44,3 +46,29 @@ func (a *App) unshareCounts() {
 		a.log.Warn("what this gateway had of shared limits comes back to the others in some seconds", "error", err.Error())
 	}
 }
+
+// timedStore keeps how long calls of a store take.
+type timedStore struct {
+	quota.Shared
+	journal *journal.Room
+}
+
+// Acquire implements quota.Shared.
+func (s timedStore) Acquire(ctx context.Context, wants []quota.Want) (quota.Answer, error) {
+	defer s.took("acquire", time.Now())
+	return s.Shared.Acquire(ctx, wants)
+}
+
+// Report implements quota.Shared.
+func (s timedStore) Report(ctx context.Context, changes []quota.Change) error {
+	defer s.took("report", time.Now())
+	return s.Shared.Report(ctx, changes)
+}
+
+// Beat implements quota.Shared.
+func (s timedStore) Beat(ctx context.Context) (quota.Gateways, error) {
+	defer s.took("beat", time.Now())
+	return s.Shared.Beat(ctx)
+}
+
+func (s timedStore) took(call string, begun time.Time) { s.journal.Synced(call, time.Since(begun)) }

@@ -11,7 +11,7 @@ import (
 
 type degradeCmd struct {
 	Show degradeShowCmd `cmd:"" default:"withargs" help:"Show how far the gateway is turned down."`
-	Set  degradeSetCmd  `cmd:"" help:"Turn the gateway down or up."`
+	Set  degradeSetCmd  `cmd:"" help:"Turn the gateway, or one model, down or up."`
 }
 
 // Help is the example.
@@ -42,23 +42,43 @@ func printLevel(w io.Writer, body []byte, asJSON bool) error {
 		return printRaw(w, body)
 	}
 	var now struct {
-		Level int       `json:"level"`
-		Until time.Time `json:"until"`
+		levelLine
+		Models []levelLine `json:"models"`
 	}
 	if err := read(body, &now); err != nil {
 		return err
 	}
-	until := ""
-	if !now.Until.IsZero() {
-		until = " until " + now.Until.Format(time.RFC3339)
+	for _, l := range append([]levelLine{now.levelLine}, now.Models...) {
+		if _, err := fmt.Fprintln(w, l); err != nil {
+			return err
+		}
 	}
-	_, err := fmt.Fprintf(w, "level %d%s\n", now.Level, until)
-	return err
+	return nil
+}
+
+// levelLine is a level as the admin API shows it, of all or of one model.
+type levelLine struct {
+	Model string    `json:"model"`
+	Level int       `json:"level"`
+	Until time.Time `json:"until"`
+}
+
+// String is the level to be read, as in "gpt-*: level 3 until …".
+func (l levelLine) String() string {
+	s := fmt.Sprint("level ", l.Level)
+	if l.Model != "" {
+		s = l.Model + ": " + s
+	}
+	if !l.Until.IsZero() {
+		s += " until " + l.Until.Format(time.RFC3339)
+	}
+	return s
 }
 
 type degradeSetCmd struct {
 	Level  int    `arg:"" help:"0 not at all, 1 leave optional work out, 2 small models and cached answers, 3 refuse the class P2."`
 	TTL    string `name:"ttl" help:"How long it holds, such as 15m; then the level is 0 again." placeholder:"TIME"`
+	Model  string `help:"Of one model, by its configured name, or of calls that name a provider, as in openai/*; all without it." placeholder:"NAME"`
 	Reason string `help:"Why; it goes on record." required:"" placeholder:"TEXT"`
 	JSON   bool   `help:"Print as JSON."`
 	adminFlags
@@ -70,7 +90,8 @@ func (degradeSetCmd) Help() string {
 	return `The level 3 needs a confirmation. The levels 1 and 2 are published, in headgate_degradation_level and here, and refuse nobody.
 
 Example:
-  headgate degrade set 3 --ttl 15m --reason "provider is down to half its capacity"`
+  headgate degrade set 3 --ttl 15m --reason "provider is down to half its capacity"
+  headgate degrade set 3 --model 'gpt-*' --ttl 15m --reason "the same, for some models"`
 }
 
 // Validate makes wrong values wrong usage.
@@ -91,6 +112,9 @@ func (c *degradeSetCmd) Validate() error {
 // Run sets the level.
 func (c *degradeSetCmd) Run(ctx context.Context, env *Env) error {
 	want := map[string]any{"level": c.Level, "reason": c.Reason}
+	if c.Model != "" {
+		want["model"] = c.Model
+	}
 	if c.TTL != "" {
 		d, err := parseLength(c.TTL)
 		if err != nil {

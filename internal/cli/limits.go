@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"text/tabwriter"
+	"time"
 
 	"github.com/headgate-ai/headgate/internal/setting"
 )
@@ -90,8 +92,9 @@ func (c *limitsListCmd) Run(ctx context.Context, env *Env) error {
 		return printRaw(env.Stdout, body)
 	}
 	var answer struct {
-		Limits []limitLine `json:"limits"`
-		Top    []struct {
+		Limits    []limitLine    `json:"limits"`
+		Overrides []overrideLine `json:"overrides"`
+		Top       []struct {
 			Cell        string `json:"cell"`
 			Limit, Used int64
 			UnderWay    int `json:"under_way"`
@@ -112,6 +115,7 @@ func (c *limitsListCmd) Run(ctx context.Context, env *Env) error {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%.0f %%\t%d\t%d\t%d\n", l.Rule, l.Dimension, dash(l.Rate), dash(l.Burst.String()), by, l.Cells, 100*l.FillRatio, l.Admitted, l.Refused, l.Shadow)
 	}
+	printOwn(t, answer.Overrides)
 	if len(answer.Top) > 0 {
 		fmt.Fprintln(t, "\nSUBJECT\tUSED\tLIMIT\tUNDER WAY")
 		for _, one := range answer.Top {
@@ -121,14 +125,50 @@ func (c *limitsListCmd) Run(ctx context.Context, env *Env) error {
 	return t.Flush()
 }
 
+// subjectFlag names one subject of a rule.
+type subjectFlag struct {
+	Subject map[string]string `help:"For this subject only, by everything that the rule is kept by (limits list --top shows it), such as key=web,tenant=acme." mapsep:"," placeholder:"NAME=VALUE,…" json:"subject"`
+}
+
+// named is a rule, and the subject if there is one.
+func (f *subjectFlag) named(rule string) string {
+	for _, dim := range slices.Sorted(maps.Keys(f.Subject)) {
+		rule += " " + dim + "=" + f.Subject[dim]
+	}
+	return rule
+}
+
+// overrideLine is a bound that an operator has set.
+type overrideLine struct {
+	limitLine
+	subjectFlag
+	Until time.Time `json:"until"`
+}
+
+// printOwn prints the bounds that single subjects have for themselves.
+func printOwn(w io.Writer, all []overrideLine) {
+	all = slices.DeleteFunc(all, func(o overrideLine) bool { return o.Subject == nil })
+	if len(all) > 0 {
+		fmt.Fprintln(w, "\nSET FOR\tDIMENSION\tRATE\tBURST\tUNTIL")
+	}
+	for _, o := range all {
+		until := "it is reset"
+		if !o.Until.IsZero() {
+			until = o.Until.Format(time.RFC3339)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", o.named(o.Rule), o.Dimension, dash(o.Rate), dash(o.Burst.String()), until)
+	}
+}
+
 type limitsSetCmd struct {
 	Rule      string `arg:"" help:"The rule's name."`
 	Rate      string `arg:"" optional:"" help:"The rate, such as 100/s or 600/min; none for the dimension concurrent."`
 	Dimension string `help:"Which of the rule's limits: requests, tokens, input_tokens, output_tokens or concurrent." placeholder:"NAME"`
-	Burst     int64  `help:"How many can come at once; default is the rate's number." placeholder:"N"`
-	TTL       string `name:"ttl" help:"How long it holds, such as 15m or 2d; without it until it is reset or the gateway ends." placeholder:"TIME"`
-	Reason    string `help:"Why; it goes on record." required:"" placeholder:"TEXT"`
-	JSON      bool   `help:"Print as JSON."`
+	subjectFlag
+	Burst  int64  `help:"How many can come at once; default is the rate's number." placeholder:"N"`
+	TTL    string `name:"ttl" help:"How long it holds, such as 15m or 2d; without it until it is reset or the gateway ends." placeholder:"TIME"`
+	Reason string `help:"Why; it goes on record." required:"" placeholder:"TEXT"`
+	JSON   bool   `help:"Print as JSON."`
 	adminFlags
 	confirmFlags
 }
@@ -138,7 +178,8 @@ func (limitsSetCmd) Help() string {
 	return `The change takes effect at once, outlasts reloads, and grants no burst: what was used stays used.
 
 Example:
-  headgate limits set per-key 200/s --burst 400 --ttl 2h --reason "launch day"`
+  headgate limits set per-key 200/s --burst 400 --ttl 2h --reason "launch day"
+  headgate limits set per-key 500/s --subject key=web,tenant=acme --ttl 2h --reason "acme's launch"`
 }
 
 // Validate makes wrong values wrong usage.
@@ -166,6 +207,9 @@ func (c *limitsSetCmd) Run(ctx context.Context, env *Env) error {
 	if c.Dimension != "" {
 		want["dimension"] = c.Dimension
 	}
+	if c.Subject != nil {
+		want["subject"] = c.Subject
+	}
 	if c.Burst != 0 {
 		want["burst"] = c.Burst
 	}
@@ -176,7 +220,7 @@ func (c *limitsSetCmd) Run(ctx context.Context, env *Env) error {
 		}
 		want["ttl"] = d.String()
 	}
-	body, err := c.api(env).change(ctx, env, &c.confirmFlags, fmt.Sprintf("Change the limit %s of the running gateway?", c.Rule), http.MethodPut, "/admin/v1/limits/"+url.PathEscape(c.Rule), want)
+	body, err := c.api(env).change(ctx, env, &c.confirmFlags, fmt.Sprintf("Change the limit %s of the running gateway?", c.named(c.Rule)), http.MethodPut, "/admin/v1/limits/"+url.PathEscape(c.Rule), want)
 	if err != nil {
 		return err
 	}
@@ -192,7 +236,7 @@ func (c *limitsSetCmd) Run(ctx context.Context, env *Env) error {
 	if err := read(body, &answer); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(env.Stdout, "%s/%s: %s, burst %s, was %s, burst %s\n", c.Rule, answer.New.Dimension,
+	_, err = fmt.Fprintf(env.Stdout, "%s/%s: %s, burst %s, was %s, burst %s\n", c.named(c.Rule), answer.New.Dimension,
 		dash(answer.New.Rate), dash(answer.New.Burst.String()), dash(answer.Old.Rate), dash(answer.Old.Burst.String()))
 	return err
 }
@@ -200,14 +244,21 @@ func (c *limitsSetCmd) Run(ctx context.Context, env *Env) error {
 type limitsResetCmd struct {
 	Rule      string `arg:"" help:"The rule's name."`
 	Dimension string `help:"Which of the rule's limits; all without it." placeholder:"NAME"`
-	Reason    string `help:"Why; it goes on record." placeholder:"TEXT"`
-	JSON      bool   `help:"Print as JSON."`
+	subjectFlag
+	Reason string `help:"Why; it goes on record." placeholder:"TEXT"`
+	JSON   bool   `help:"Print as JSON."`
 	adminFlags
 	confirmFlags
 }
 
 // Help is the example.
-func (limitsResetCmd) Help() string { return "Example:\n  headgate limits reset per-key --yes" }
+func (limitsResetCmd) Help() string {
+	return `Without a subject what was set for single ones ends, too.
+
+Example:
+  headgate limits reset per-key --yes
+  headgate limits reset per-key --subject key=web,tenant=acme --yes`
+}
 
 // Validate makes wrong values wrong usage.
 func (c *limitsResetCmd) Validate() error { return c.check() }
@@ -221,17 +272,20 @@ func (c *limitsResetCmd) Run(ctx context.Context, env *Env) error {
 	if c.Reason != "" {
 		q.Set("reason", c.Reason)
 	}
+	for dim, value := range c.Subject {
+		q.Add("subject", dim+"="+value)
+	}
 	path := "/admin/v1/limits/" + url.PathEscape(c.Rule)
 	if len(q) > 0 {
 		path += "?" + q.Encode()
 	}
-	body, err := c.api(env).change(ctx, env, &c.confirmFlags, fmt.Sprintf("Give the limit %s its configured bounds back?", c.Rule), http.MethodDelete, path, nil)
+	body, err := c.api(env).change(ctx, env, &c.confirmFlags, fmt.Sprintf("Give the limit %s its configured bounds back?", c.named(c.Rule)), http.MethodDelete, path, nil)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
 		return printRaw(env.Stdout, body)
 	}
-	_, err = fmt.Fprintf(env.Stdout, "%s is as the configuration says\n", c.Rule)
+	_, err = fmt.Fprintf(env.Stdout, "%s is as the configuration says\n", c.named(c.Rule))
 	return err
 }

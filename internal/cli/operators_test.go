@@ -235,6 +235,14 @@ func TestUsageCommands(t *testing.T) {
 	if out, _ := d.run(1, "usage", "reconcile", invoice, "--ledger", file, "--json"); !strings.Contains(out, `"differs": 1`) {
 		t.Error(out)
 	}
+	for _, form := range [][]string{{"--json"}, {"--csv"}, {"--provider", "demo", "--from", "1d"}} {
+		asked, _ := d.run(1, append([]string{"usage", "reconcile", invoice, "--admin", d.admin}, form...)...)
+		readOut, _ := d.run(1, append([]string{"usage", "reconcile", invoice, "--ledger", file}, form...)...)
+		if asked != readOut || !strings.Contains(asked, "sim-small") {
+			t.Errorf("%v:\n%s\n%s", form, asked, readOut)
+		}
+	}
+	d.run(2, "usage", "reconcile", invoice, "--ledger", file, "--admin", d.admin)
 	d.run(0, "usage", "reconcile", invoice, "--ledger", file, "--tokens", "5", "--csv")
 	d.run(2, "usage", "reconcile", invoice, "--ledger", file, "--usd", "much")
 	d.run(2, "usage", "reconcile", invoice, "--ledger", file, "--share", "2")
@@ -262,6 +270,16 @@ func TestLimitsCommands(t *testing.T) {
 	if _, errs := d.run(1, on("limits", "set", "none", "7/s", "--reason", "r", "--yes")...); !strings.Contains(errs, "known rules are each") {
 		t.Error(errs)
 	}
+	out, _ = d.run(0, on("limits", "set", "each", "5/s", "--subject", "key=one,tenant=one", "--reason", "test", "--yes")...)
+	if out != "each key=one tenant=one/requests: 5/s, burst -, was 7/s, burst 9\n" {
+		t.Error(out)
+	}
+	if out, _ := d.run(0, on("limits")...); !strings.Contains(out, "each key=one tenant=one  requests   5/s   -      it is reset") {
+		t.Errorf("%s", out)
+	}
+	d.run(0, on("limits", "reset", "each", "--subject", "key=one,tenant=one", "--yes")...)
+	d.run(1, on("limits", "reset", "each", "--subject", "key=one,tenant=one", "--yes")...)
+	d.run(2, on("limits", "set", "each", "5/s", "--subject", "one", "--reason", "test")...)
 	d.run(0, on("limits", "reset", "each", "--reason", "over", "--yes")...)
 	d.run(1, on("limits", "reset", "each", "--yes")...)
 	d.run(2, on("limits", "set", "each", "7 a second", "--reason", "r")...)
@@ -277,6 +295,13 @@ func TestLimitsCommands(t *testing.T) {
 	if out, _ := d.run(0, on("degrade", "set", "0", "--reason", "r")...); out != "level 0\n" {
 		t.Error(out)
 	}
+	if out, _ := d.run(0, on("degrade", "set", "1", "--model", "demo", "--ttl", "1m", "--reason", "r")...); !strings.HasPrefix(out, "demo: level 1 until ") {
+		t.Error(out)
+	}
+	if out, _ := d.run(0, on("degrade")...); !strings.HasPrefix(out, "level 0\ndemo: level 1 until ") {
+		t.Error(out)
+	}
+	d.run(1, on("degrade", "set", "1", "--model", "none", "--ttl", "1m", "--reason", "r")...)
 	d.run(2, on("degrade", "set", "4", "--reason", "r")...)
 	d.run(2, on("degrade", "set", "3", "--reason", "r")...)
 

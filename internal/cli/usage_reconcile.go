@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -13,8 +16,9 @@ import (
 )
 
 type usageReconcileCmd struct {
+	adminFlags
 	Invoice  string  `arg:"" help:"The provider's invoice or usage report: CSV with names in the first line, or JSON, an object a line." type:"existingfile"`
-	Ledger   string  `help:"The ledger's file." default:"headgate.db" placeholder:"FILE"`
+	Ledger   string  `help:"The ledger's file; without it and without --admin it is headgate.db." placeholder:"FILE"`
 	Provider string  `help:"Whose entries count; all without it." placeholder:"NAME"`
 	From     string  `help:"From this day on; without it from the invoice's first day." placeholder:"WHEN"`
 	Until    string  `help:"Until this day, which is not included; without it to the invoice's last day." placeholder:"WHEN"`
@@ -29,16 +33,23 @@ type usageReconcileCmd struct {
 // Help is the rest of the command's manual.
 func (usageReconcileCmd) Help() string {
 	return `Days are those of UTC; models are compared by the provider's names. The invoice needs the columns date and model, and some
-of input_tokens, output_tokens, cached_tokens and amount_usd. Exit status 1 if a line does not match.
+of input_tokens, output_tokens, cached_tokens and amount_usd. Exit status 1 if a line does not match. With --admin it asks a
+running gateway, whatever database it keeps its ledger in.
 
-Example:
-  headgate usage reconcile invoice.csv --ledger headgate.db --provider openai --share 0.01`
+Examples:
+  headgate usage reconcile invoice.csv --ledger headgate.db --provider openai --share 0.01
+  headgate usage reconcile invoice.csv --admin http://127.0.0.1:8081`
 }
 
 // Validate makes wrong values wrong usage.
 func (c *usageReconcileCmd) Validate() error {
-	_, err := c.how(time.Now())
-	return err
+	if c.Ledger != "" && c.Admin != "" {
+		return errors.New("ledger and admin: name one of them")
+	}
+	if _, err := c.how(time.Now()); err != nil {
+		return err
+	}
+	return c.check()
 }
 
 func (c *usageReconcileCmd) how(now time.Time) (how ledger.Reconciliation, err error) {
@@ -69,12 +80,16 @@ func (c *usageReconcileCmd) Run(ctx context.Context, env *Env) (err error) {
 		return err
 	}
 	defer invoice.Close()
-	room, err := openLedger(ctx, c.Ledger)
-	if err != nil {
-		return err
+	group := c.api(env).groups
+	if c.Admin == "" {
+		room, err := openLedger(ctx, cmp.Or(c.Ledger, "headgate.db"))
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, room.Close(ctx)) }()
+		group = room.Group
 	}
-	defer func() { err = errors.Join(err, room.Close(ctx)) }()
-	lines, err := room.Reconcile(ctx, invoice, how)
+	lines, err := ledger.Reconcile(ctx, group, invoice, how)
 	if err != nil {
 		return err
 	}
@@ -111,4 +126,47 @@ func (c *usageReconcileCmd) print(env *Env, lines []ledger.ReconciledLine, count
 	_, err := fmt.Fprintf(env.Stdout, "%d lines: %d match, %d differ, %d are missing here, %d are missing on the invoice\n",
 		len(lines), counts[ledger.Match], counts[ledger.Differs], counts[ledger.MissingHere], counts[ledger.MissingThere])
 	return err
+}
+
+// groups reads the ledger of a running gateway: what reconciling needs of the
+// totals of each group.
+func (a *adminAPI) groups(ctx context.Context, q ledger.Query, by []string) ([]ledger.Row, error) {
+	v := parameters(&q, false)
+	v.Set("by", strings.Join(by, ","))
+	body, err := a.get(ctx, "/admin/v1/usage?"+v.Encode())
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Rows []groupLine `json:"rows"`
+	}
+	if err := read(body, &answer); err != nil {
+		return nil, err
+	}
+	rows := make([]ledger.Row, len(answer.Rows))
+	for i := range rows {
+		if rows[i], err = answer.Rows[i].row(by); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+// groupLine is a group as the admin API shows it.
+type groupLine map[string]json.RawMessage
+
+func (l groupLine) row(by []string) (row ledger.Row, err error) {
+	row.By = make([]string, len(by))
+	for i, name := range by {
+		err = errors.Join(err, json.Unmarshal(l[name], &row.By[i]))
+	}
+	for name, to := range map[string]*int64{"input_tokens": &row.Input, "output_tokens": &row.Output, "cached_tokens": &row.Cached} {
+		err = errors.Join(err, json.Unmarshal(l[name], to))
+	}
+	cost, wrong := llm.ParseUSD(string(l["cost_usd"]))
+	if err = errors.Join(err, wrong); err != nil {
+		return row, fmt.Errorf("the gateway's answer is not one of usage: %w", err)
+	}
+	row.Cost = cost
+	return row, nil
 }

@@ -48,7 +48,7 @@ var stairs = []floor{
 	{"ground", standard, "internal/fault internal/fleet internal/llm internal/scope internal/setting internal/socket"},
 	{"tools for bytes", pure, "internal/wire/formdata internal/wire/jsonspan internal/wire/sse"},
 	{"tools for calls", pure, "internal/wire internal/wire/peek internal/wire/tokens internal/meter internal/quota/adapt internal/quota/bucket internal/quota/fixed internal/quota/gcra internal/quota/window"},
-	{"tools above tools", pure, "internal/wire/trim"},
+	{"tools above tools", pure, "internal/wire/allowance internal/wire/trim"},
 	{"conditions", free, "internal/condition"}, // a tool but for the language's library
 	{"dialects", pure, "internal/wire/anthropic internal/wire/openai"},
 	{"parts of the lab", free, "lab/cputime lab/procfs"},

@@ -35,7 +35,7 @@ type Gateway struct {
 	Journal  *journal.Room
 	// Ledger is nil where none is kept.
 	Ledger *ledger.Room
-	// Degradation is how far operators have turned the gateway down.
+	// Degradation is how far operators have turned the gateway or a model down.
 	Degradation Degradation
 
 	counting counting
@@ -77,7 +77,7 @@ func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, r
 	if rec.Mark(journal.Identify, time.Now()); err != nil {
 		return err
 	}
-	if err = g.Degradation.admit(&snap.Authn, who, x, rec.Start); err != nil {
+	if err = g.Degradation.admit(&snap.Authn, who, x, "", rec.Start); err != nil {
 		return err
 	}
 
@@ -110,6 +110,9 @@ func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, r
 		return unknown
 	}
 	rec.Model = choice.Model
+	if err = g.Degradation.admit(&snap.Authn, who, x, choice.Model, rec.Start); err != nil {
+		return err
+	}
 
 	acct := &account{g: g, snap: snap, x: x, rec: rec, who: who, call: call, choice: &choice, asked: asked, facts: facts}
 	err = acct.reserve()

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -26,6 +27,7 @@ type instruments struct {
 	window            [3]prometheus.Gauge // rps, p99_ms, token_tps
 	stages            [Stages]*histogram
 	gaps              [3]*histogram         // p50, p95, max
+	syncs             map[string]*histogram // by call
 	faults            []prometheus.Counter  // by kind
 	backpressure      [2]prometheus.Counter // client, upstream
 	panics            prometheus.Counter
@@ -89,6 +91,10 @@ func (m *instruments) bind() {
 	for i, stat := range []string{"p50", "p95", "max"} {
 		m.gaps[i] = m.histograms["headgate_stream_gap_seconds"].with(stat)
 	}
+	m.syncs = map[string]*histogram{}
+	for _, call := range []string{"acquire", "report", "beat"} {
+		m.syncs[call] = m.histograms["headgate_limiter_sync_seconds"].with(call)
+	}
 	for _, k := range fault.Kinds() {
 		m.faults = append(m.faults, counter("headgate_faults_total", k.String(), k.Blame().String()))
 	}
@@ -136,6 +142,14 @@ func (j *Room) StreamOpened() { j.m.streams.Inc() }
 
 // StreamClosed counts a stream as over.
 func (j *Room) StreamClosed() { j.m.streams.Dec() }
+
+// Synced counts a call of the store that limits are shared in, and how long it
+// took; call is acquire, report or beat.
+func (j *Room) Synced(call string, took time.Duration) {
+	j.m.mu.Lock()
+	defer j.m.mu.Unlock()
+	j.m.syncs[call].observe(seconds(took))
+}
 
 // Panicked counts a panic that was caught.
 func (j *Room) Panicked() { j.m.panics.Inc() }

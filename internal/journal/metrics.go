@@ -36,6 +36,7 @@ var (
 	genAIPerToken = []float64{0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5}
 	durations     = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.187, 0.25, 0.5, 0.8, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
 	stageTimes    = []float64{1e-6, 5e-6, 25e-6, 100e-6, 250e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 50e-3, 0.1, 0.25, 0.5, 1, 5, 30, 120}
+	syncTimes     = []float64{100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 0.1, 0.25, 0.5, 1}
 	gapTimes      = []float64{0.001, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.187, 0.25, 0.5, 1, 2.5, 5, 10, 30}
 )
 
@@ -68,6 +69,7 @@ var Metrics = []Metric{
 	{"headgate_window_rps", Gauge, "", nil, "Successful answers a second, in the last ten seconds.", nil},
 	{"headgate_window_p99_ms", Gauge, "milliseconds", nil, "Time that 99 of 100 of them took at most, within one in a hundred.", nil},
 	{"headgate_window_token_tps", Gauge, "tokens", nil, "Tokens of answers a second, in the last ten seconds.", nil},
+	{"headgate_limiter_sync_seconds", Histogram, "seconds", []string{"call"}, "Time that calls of the store took that limits are shared in; call is acquire (a lease), report (what was used) or beat.", syncTimes},
 	{"headgate_panics_total", Counter, "", nil, "Panics that were caught; each of them is a mistake in the gateway.", nil},
 	{"headgate_config_reloads_total", Counter, "", []string{"result"}, "Configuration reloads; result is ok or rejected.", nil},
 	{"headgate_config_info", Gauge, "", []string{"hash"}, "Always 1, for the hash of the running configuration.", nil},

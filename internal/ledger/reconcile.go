@@ -52,9 +52,12 @@ type ReconciledLine struct {
 	Verdict    Verdict `json:"verdict"`
 }
 
-// Reconcile compares a provider's invoice, see ReadInvoice, with the ledger, by
-// day (UTC) and model, in that order.
-func (r *Room) Reconcile(ctx context.Context, invoice io.Reader, how Reconciliation) ([]ReconciledLine, error) {
+// Group reads a ledger: the totals of each group, as Room.Group does.
+type Group func(ctx context.Context, q Query, by []string) ([]Row, error)
+
+// Reconcile compares a provider's invoice, see ReadInvoice, with the ledger that
+// group reads, by day (UTC) and model, in that order.
+func Reconcile(ctx context.Context, group Group, invoice io.Reader, how Reconciliation) ([]ReconciledLine, error) {
 	if err := how.validate(); err != nil {
 		return nil, err
 	}
@@ -70,7 +73,7 @@ func (r *Room) Reconcile(ctx context.Context, invoice io.Reader, how Reconciliat
 	if q.Until.IsZero() {
 		q.Until = last
 	}
-	rows, err := r.Group(ctx, q, []string{Day, "provider", "target", "model"})
+	rows, err := group(ctx, q, []string{Day, "provider", "target", "model"})
 	if err != nil {
 		return nil, err
 	}

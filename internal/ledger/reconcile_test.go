@@ -60,31 +60,31 @@ func TestReconcile(t *testing.T) {
 		{"2026-01-02", "gpt-4", Amounts{1005, 100, 0, 3e9}, Amounts{1000, 100, 0, 3e9}, Amounts{5, 0, 0, 0}, Differs},
 	}
 	for _, text := range []string{csvText, jsonText} {
-		got, err := r.Reconcile(t.Context(), strings.NewReader(text), Reconciliation{})
+		got, err := Reconcile(t.Context(), r.Group, strings.NewReader(text), Reconciliation{})
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%v: got\n%+v, want\n%+v", err, got, want)
 		}
 		for _, how := range []Reconciliation{{Tokens: 5}, {Share: 0.005}} {
-			got, err := r.Reconcile(t.Context(), strings.NewReader(text), how)
+			got, err := Reconcile(t.Context(), r.Group, strings.NewReader(text), how)
 			if err != nil || Counts(got)[Match] != 2 || Counts(got)[Differs] != 0 {
 				t.Errorf("%+v: %+v, %v", how, got, err)
 			}
 		}
 		for _, how := range []Reconciliation{{Tokens: 4}, {Share: 0.004}, {Money: 5}} {
-			if got, err := r.Reconcile(t.Context(), strings.NewReader(text), how); err != nil || Counts(got)[Differs] != 1 {
+			if got, err := Reconcile(t.Context(), r.Group, strings.NewReader(text), how); err != nil || Counts(got)[Differs] != 1 {
 				t.Errorf("%+v: %+v, %v", how, got, err)
 			}
 		}
-		got, err = r.Reconcile(t.Context(), strings.NewReader(text), Reconciliation{Until: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)})
+		got, err = Reconcile(t.Context(), r.Group, strings.NewReader(text), Reconciliation{Until: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)})
 		if err != nil || !reflect.DeepEqual(got, want[:2]) {
 			t.Errorf("of one day: %+v, %v", got, err)
 		}
-		got, err = r.Reconcile(t.Context(), strings.NewReader(text), Reconciliation{Provider: "other"})
+		got, err = Reconcile(t.Context(), r.Group, strings.NewReader(text), Reconciliation{Provider: "other"})
 		if err != nil || Counts(got)[MissingHere] != 3 || len(got) != 3 {
 			t.Errorf("of another provider: %+v, %v", got, err)
 		}
 	}
-	if _, err := r.Reconcile(t.Context(), strings.NewReader(csvText), Reconciliation{Share: 2}); err == nil || !strings.Contains(err.Error(), "share from 0 to 1") {
+	if _, err := Reconcile(t.Context(), r.Group, strings.NewReader(csvText), Reconciliation{Share: 2}); err == nil || !strings.Contains(err.Error(), "share from 0 to 1") {
 		t.Errorf("%v", err)
 	}
 }
@@ -149,7 +149,7 @@ func TestReconcileAgainstItself(t *testing.T) {
 			}
 			fmt.Fprintf(&b, "%s,%s,%d,%d,%d,%s\n", row.By[0], strings.TrimPrefix(row.By[1], "openai/"), row.Input, row.Output, row.Cached, money(row.Cost))
 		}
-		lines, err := r.Reconcile(t.Context(), strings.NewReader(b.String()), Reconciliation{})
+		lines, err := Reconcile(t.Context(), r.Group, strings.NewReader(b.String()), Reconciliation{})
 		if err != nil || len(lines) != len(rows) {
 			t.Fatalf("%d lines of %d: %v", len(lines), len(rows), err)
 		}

@@ -3,6 +3,7 @@ package quota
 import (
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
 )
 
 // cell is the state of one limit for one subject, such as one key's requests.
@@ -15,6 +16,8 @@ type cell struct {
 	state   state
 	dead    bool   // it has left the table: look it up again
 	lease   *lease // of a shared count; nil where none is shared
+	// override is the subject's own bound, if operators have set one.
+	override atomic.Pointer[overridden]
 }
 
 // under brings the state under a bound that holds since a time. The cell must
@@ -104,7 +107,7 @@ func (s *shard) sweep(now int64) {
 		if !c.mu.TryLock() {
 			continue // in use
 		}
-		if c.holds == 0 && c.bound.idle(&c.state, now) && c.lease.idle() {
+		if c.holds == 0 && c.bound.idle(&c.state, now) && c.lease.idle() && c.override.Load().over(now) {
 			c.dead = true
 			delete(s.cells, key)
 		}

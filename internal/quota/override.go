@@ -3,6 +3,8 @@ package quota
 import (
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -21,6 +23,9 @@ type Override struct {
 	// Dimension is requests, tokens, input_tokens, output_tokens or concurrent;
 	// "" is the rule's only one.
 	Dimension string `json:"dimension"`
+	// Subject is the one that it is for, by everything that the rule is kept by,
+	// such as key and tenant; nil is for every subject of the rule.
+	Subject map[string]string `json:"subject,omitempty"`
 	// Rate is so many in a period; none for the dimension concurrent.
 	Rate setting.Rate `json:"rate,omitzero"`
 	// Burst is how many can come at once; 0 is the rate's number. For the
@@ -41,18 +46,20 @@ type overridden struct {
 
 // overrides are those of the room by the limit's id. The pointers live as long
 // as the room; every plan's limits hold them, so that a request finds its own
-// with one load.
+// with one load. Those of single subjects are with their cells.
 type overrides struct {
-	mu sync.Mutex
-	of map[string]*atomic.Pointer[overridden]
+	mu       sync.Mutex
+	of       map[string]*atomic.Pointer[overridden]
+	subjects map[string]*cell // by the cell's key
+}
+
+func newOverrides() *overrides {
+	return &overrides{of: map[string]*atomic.Pointer[overridden]{}, subjects: map[string]*cell{}}
 }
 
 func (o *overrides) get(id string) *atomic.Pointer[overridden] {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.of == nil {
-		o.of = map[string]*atomic.Pointer[overridden]{}
-	}
 	p := o.of[id]
 	if p == nil {
 		p = new(atomic.Pointer[overridden])
@@ -89,7 +96,7 @@ func (l *limit) set(planned, now int64) (b bound, since int64, overridden bool) 
 	switch {
 	case o == nil:
 		return l.bound, planned, false
-	case now >= o.until:
+	case o.over(now):
 		return l.bound, max(planned, o.until), false
 	}
 	b = o.bound
@@ -107,6 +114,11 @@ func (p *Plan) Check(o Override, now time.Time) (Override, error) {
 		return o, err
 	}
 	o.Dimension = l.dimension.String()
+	if o.Subject != nil {
+		if _, err := l.subject(o.Subject); err != nil {
+			return o, err
+		}
+	}
 	if !o.Until.IsZero() && !o.Until.After(now) {
 		return o, fmt.Errorf("%w: it would have ended at %s; name a time to come", errOverride, o.Until.Format(time.RFC3339))
 	}
@@ -159,7 +171,8 @@ func (p *Plan) overridable(rule, dimension string) (*limit, error) {
 	return found[0], nil
 }
 
-// Override puts a bound in the place of a limit's, for calls from now on. What
+// Override puts a bound in the place of a limit's, for all of its subjects or for
+// one, for calls from now on. A subject's own goes before that of all. What
 // has been used stays used, so that no change grants a burst anew. It returns
 // what held before, and the override as it was completed.
 func (r *Room) Override(p *Plan, o Override, now time.Time) (was, is Override, err error) {
@@ -180,21 +193,27 @@ func (r *Room) Override(p *Plan, o Override, now time.Time) (was, is Override, e
 	}
 	r.overrides.mu.Lock()
 	defer r.overrides.mu.Unlock()
-	held, _, _ := l.set(p.since, at)
+	var held bound
+	if o.Subject == nil {
+		held, _, _ = l.set(p.since, at)
+		l.override.Store(x)
+	} else if held, err = r.setSubject(l, p.since, at, x); err != nil {
+		return was, o, err
+	}
 	was = held.spelled(l)
-	l.override.Store(x)
+	was.Subject = o.Subject
 	return was, o, nil
 }
 
-// Withdraw ends the overrides of a rule, of all its dimensions if dimension is
-// "", and returns them.
-func (r *Room) Withdraw(rule, dimension string, now time.Time) (ended []Override) {
+// Withdraw ends the overrides of a rule and returns them: of all its dimensions
+// if dimension is "", of all its subjects if subject is nil.
+func (r *Room) Withdraw(rule, dimension string, subject map[string]string, now time.Time) (ended []Override) {
 	at := r.at(now)
 	r.overrides.mu.Lock()
 	defer r.overrides.mu.Unlock()
-	for _, p := range r.overrides.of {
+	for p := range r.overrides.held(at) {
 		o := p.Load()
-		if o == nil || o.Rule != rule || dimension != "" && o.Dimension != dimension || at >= o.until {
+		if !o.Covered(rule, dimension, subject) {
 			continue
 		}
 		x := *o
@@ -206,16 +225,37 @@ func (r *Room) Withdraw(rule, dimension string, now time.Time) (ended []Override
 	return ended
 }
 
-// Overrides lists those that hold, by rule and dimension.
+// Covered is whether the override is one of those that Withdraw would end.
+func (o *Override) Covered(rule, dimension string, subject map[string]string) bool {
+	return o.Rule == rule && (dimension == "" || dimension == o.Dimension) && (subject == nil || maps.Equal(subject, o.Subject))
+}
+
+// held are those that hold, of all subjects and of single ones. The overrides
+// are locked.
+func (o *overrides) held(at int64) iter.Seq[*atomic.Pointer[overridden]] {
+	return func(yield func(*atomic.Pointer[overridden]) bool) {
+		for _, p := range o.of {
+			if !p.Load().over(at) && !yield(p) {
+				return
+			}
+		}
+		for _, c := range o.subjects {
+			if !c.override.Load().over(at) && !yield(&c.override) {
+				return
+			}
+		}
+	}
+}
+
+// Overrides lists those that hold, by what they are of.
 func (r *Room) Overrides(now time.Time) []Override {
-	at := r.at(now)
 	all := []Override{}
 	r.overrides.mu.Lock()
 	defer r.overrides.mu.Unlock()
-	for _, p := range r.overrides.of {
-		if o := p.Load(); o != nil && at < o.until {
-			all = append(all, o.Override)
-		}
+	at := r.at(now)
+	r.overrides.prune(at)
+	for p := range r.overrides.held(at) {
+		all = append(all, p.Load().Override)
 	}
 	sortOverrides(all)
 	return all
@@ -223,7 +263,7 @@ func (r *Room) Overrides(now time.Time) []Override {
 
 func sortOverrides(all []Override) {
 	slices.SortFunc(all, func(a, b Override) int {
-		return strings.Compare(a.Rule+"/"+a.Dimension, b.Rule+"/"+b.Dimension)
+		return strings.Compare(a.of(), b.of())
 	})
 }
 

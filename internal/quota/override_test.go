@@ -62,10 +62,10 @@ func TestOverride(t *testing.T) {
 		if l := level(r, p, "one"); l.Burst != 12 || l.Rate.String() != "20/s" || !l.Overridden || l.Capacity != 24 {
 			t.Errorf("%+v", l)
 		}
-		if ended := r.Withdraw("one", "", time.Now()); len(ended) != 1 || ended[0].Burst != 12 {
+		if ended := r.Withdraw("one", "", nil, time.Now()); len(ended) != 1 || ended[0].Burst != 12 {
 			t.Errorf("withdrew %v", ended)
 		}
-		if ended := r.Withdraw("one", "", time.Now()); len(ended) != 0 {
+		if ended := r.Withdraw("one", "", nil, time.Now()); len(ended) != 0 {
 			t.Errorf("withdrew %v twice", ended)
 		}
 		time.Sleep(500 * time.Millisecond)
@@ -172,7 +172,7 @@ func overrideHistory(t *testing.T, algorithm string, random *rand.Rand) {
 		n := lowest + random.Int64N(most-lowest+1)
 		b := 1 + random.Int64N(50)
 		if random.IntN(4) == 0 {
-			r.Withdraw("x", "", time.Now())
+			r.Withdraw("x", "", nil, time.Now())
 			n, b = 20, 20
 		} else if _, _, err := r.Override(p, Override{Rule: "x", Rate: setting.Rate{Count: n, Period: time.Second}, Burst: b}, time.Now()); err != nil {
 			t.Fatal(err)

@@ -18,16 +18,17 @@ type Room struct {
 	begun   time.Time
 	cells   *cells
 	outputs *outputs
+	sums    sums
 	counts  *counts
 
-	overrides overrides
+	overrides *overrides
 	adapting  adapting
 	sharing   *sharing // nil where counts are this gateway's own
 }
 
 // New makes a room in which nothing has been used.
 func New() *Room {
-	return &Room{begun: time.Now(), cells: newCells(), outputs: newOutputs(), counts: newCounts()}
+	return &Room{begun: time.Now(), cells: newCells(), outputs: newOutputs(), counts: newCounts(), overrides: newOverrides()}
 }
 
 // at is a time in nanoseconds since 1970 that never goes back: the wall clock
@@ -115,6 +116,7 @@ func (r *Room) match(p *Plan, s *Subject, d Demand, h *Hold, bounds []bounded) [
 			t.n = l.adapts.cost(d.Bytes)
 		}
 		h.taken = append(h.taken, t)
+		b, since = t.cell.boundOf(l, b, since, h.begun)
 		bounds = append(bounds, bounded{b, since})
 		if l.budget != nil {
 			h.budgets = true

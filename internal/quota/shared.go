@@ -122,8 +122,6 @@ type Gateways struct {
 type SharedStats struct {
 	// Trips are calls of the store, Failures those that failed.
 	Trips, Failures int64
-	// Took is the time that all trips took together.
-	Took time.Duration
 	// Outages is how often the store was given up, Local how many calls were
 	// decided without it.
 	Outages, Local int64
@@ -168,7 +166,7 @@ type sharing struct {
 	stop func()
 	done chan struct{}
 
-	trips, failures, took, outages, local atomic.Int64
+	trips, failures, outages, local atomic.Int64
 }
 
 // Share keeps the room's counts in a store from now on. It is called before the
@@ -202,7 +200,7 @@ func (r *Room) Shared() (st SharedStats, ok bool) {
 		return st, false
 	}
 	return SharedStats{
-		Trips: s.trips.Load(), Failures: s.failures.Load(), Took: time.Duration(s.took.Load()),
+		Trips: s.trips.Load(), Failures: s.failures.Load(),
 		Outages: s.outages.Load(), Local: s.local.Load(), Down: s.down.Load(), Gateways: *s.gateways.Load(),
 	}, true
 }
@@ -224,9 +222,8 @@ func (s *sharing) ours() (live, of int64) {
 }
 
 // trip counts a call of the store, and gives the store up if it failed.
-func (s *sharing) trip(begun time.Time, err error) error {
+func (s *sharing) trip(err error) error {
 	s.trips.Add(1)
-	s.took.Add(int64(time.Since(begun)))
 	if err != nil {
 		s.failures.Add(1)
 		if s.down.CompareAndSwap(false, true) {

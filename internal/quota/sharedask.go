@@ -197,12 +197,11 @@ func (h *Hold) ask(parts []part) (verdict, *part) {
 		}
 	}
 	wants, of := h.wants(parts)
-	begun := time.Now()
 	a, err := s.store.Acquire(ctx, wants)
 	if err == nil && len(a.Given) != len(wants) {
 		err = errAnswers
 	}
-	if s.trip(begun, err) != nil {
+	if s.trip(err) != nil {
 		h.forget(parts, of)
 		return isLacking, nil
 	}

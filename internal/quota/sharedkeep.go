@@ -44,9 +44,9 @@ func (s *sharing) round(ctx context.Context) {
 func (s *sharing) beat(ctx context.Context, patience time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	begun, sent := time.Now(), s.at()
+	sent := s.at()
 	g, err := s.store.Beat(ctx)
-	if s.trip(begun, err) != nil {
+	if s.trip(err) != nil {
 		return false
 	}
 	s.gateways.Store(&g)
@@ -122,9 +122,8 @@ func (s *sharing) send(ctx context.Context, b *batch) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	begun := time.Now()
 	sent := s.at()
-	err := s.trip(begun, s.store.Report(ctx, b.changes))
+	err := s.trip(s.store.Report(ctx, b.changes))
 	for i, c := range b.cells {
 		c.mu.Lock()
 		if err == nil {

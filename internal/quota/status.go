@@ -3,6 +3,7 @@ package quota
 import (
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/llm"
@@ -42,6 +43,7 @@ func (r *Room) Stand(p *Plan, s *Subject, now time.Time) []State {
 		if c == nil {
 			c = new(cell)
 		}
+		b, since = c.boundOf(l, b, since, at)
 		c.mu.Lock()
 		all = append(all, l.stand(c, b, since, at))
 		c.mu.Unlock()
@@ -93,10 +95,8 @@ func (l *limit) names(key string) bool {
 
 // Level is how full the cells of one limit are, all together, for metrics.
 type Level struct {
-	Rule, Dimension     string
-	Capacity, Available int64
-	PerSecond           float64 // what comes back in a second, in all cells
-	Cells               int
+	Rule, Dimension string
+	sum
 	// Budget is whether it is a budget, and Own whether the bound is what each
 	// credential brings; else Rate and Burst are the bound of each cell.
 	Budget, Own bool
@@ -109,22 +109,63 @@ type Level struct {
 	Admitted, Refused, WouldRefuse int64
 }
 
-// mostLevels bounds how many cells one look at the levels visits.
-const mostLevels = 100_000
-
-// Levels sums the cells of each limit.
+// Levels sums the cells of each limit. Where there are very many of them the
+// sums may be some seconds old; the rest is as it stands now.
 func (r *Room) Levels(p *Plan, now time.Time) []Level {
-	levels := make([]Level, len(p.limits))
+	levels, at := make([]Level, len(p.limits)), r.at(now)
+	for i, sum := range r.sums.of(r, p, now) {
+		levels[i] = p.limits[i].level(at)
+		levels[i].sum = sum
+	}
+	return levels
+}
+
+// sum is what the cells of one limit come to, all together.
+type sum struct {
+	Cells               int
+	Capacity, Available int64
+	PerSecond           float64 // what comes back in a second, in all cells
+}
+
+// A look at all cells takes half a second for a million. Where they are more than
+// summedAnew, it is made so seldom that it takes a processor's twentieth, however
+// often someone asks.
+const (
+	summedAnew  = 100_000
+	sparingness = 20
+)
+
+// sums are those of the latest look at all cells.
+type sums struct {
+	mu    sync.Mutex // held during a look, so that those who ask at once share it
+	plan  *Plan
+	until time.Time // from when on there is to be another
+	all   []sum
+}
+
+func (s *sums) of(r *Room, p *Plan, now time.Time) []sum {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.plan == p && now.Before(s.until) {
+		return s.all
+	}
+	begun := time.Now()
+	s.plan, s.all = p, r.sum(p, r.at(now))
+	s.until = time.Time{}
+	if r.cells.len() > summedAnew {
+		s.until = now.Add(sparingness * time.Since(begun))
+	}
+	return s.all
+}
+
+// sum looks at all cells.
+func (r *Room) sum(p *Plan, at int64) []sum {
+	all := make([]sum, len(p.limits))
 	index := make(map[string]int, len(p.limits))
-	at, seen := r.at(now), 0
 	for i := range p.limits {
 		index[p.limits[i].id] = i
-		levels[i] = p.limits[i].level(at)
 	}
 	r.cells.each(func(c *cell) {
-		if seen++; seen > mostLevels {
-			return
-		}
 		i, ok := index[idOf(c.key)]
 		if !ok {
 			return
@@ -132,11 +173,12 @@ func (r *Room) Levels(p *Plan, now time.Time) []Level {
 		l := &p.limits[i]
 		if l.own == nil && l.budget == nil {
 			b, since := l.effective(p.since, at)
+			b, since = c.boundOf(l, b, since, at)
 			c.under(b, since, at) // the next call would do so, too
 		}
-		levels[i].add(l, c, at)
+		all[i].add(l, c, at)
 	})
-	return levels
+	return all
 }
 
 // level is a limit without any cells.
@@ -148,13 +190,12 @@ func (l *limit) level(at int64) Level {
 	if !v.Budget && !v.Own {
 		b, _ := l.effective(0, at)
 		v.Rate, v.Burst, v.Adapted = b.rate(), b.burst/b.unit(), l.adapted(at)
-		o := l.override.Load()
-		v.Overridden = o != nil && at < o.until
+		v.Overridden = !l.override.Load().over(at)
 	}
 	return v
 }
 
-func (v *Level) add(l *limit, c *cell, now int64) {
+func (v *sum) add(l *limit, c *cell, now int64) {
 	v.Cells++
 	t := taken{limit: l, cell: c}
 	if g := l.budget; g != nil {
@@ -201,7 +242,7 @@ func (r *Room) Top(p *Plan, n int, now time.Time) []Top {
 		if l == nil {
 			return
 		}
-		var v Level
+		var v sum
 		v.add(l, c, at)
 		top = append(top, Top{c.key, v.Capacity, v.Capacity - v.Available, c.holds})
 		if len(top) > 4*n+64 {

@@ -110,6 +110,9 @@ func (p *Provider) authorize(q *Request, give func(name, value string)) (name st
 		p.own("Anthropic-Version", anthropicVersion, give)
 	}
 	c := p.pick()
+	if q.account = p.keyless; c != nil {
+		q.account = c.account
+	}
 	switch {
 	case c == nil || c.value == "":
 		return ""

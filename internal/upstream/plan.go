@@ -2,9 +2,11 @@ package upstream
 
 import (
 	"bytes"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,21 +30,28 @@ type Provider struct {
 	versioned   string // the same with /v1 behind it
 	credentials []credential
 	weight      uint64
+	keyless     *account          // of calls without a credential
 	headers     map[string]string // by canonical name
 	timeouts    timeouts
 	pool        *pool
 }
 
 type credential struct {
-	value  string
-	bearer string // with its scheme
-	weight uint64
+	value   string
+	bearer  string // with its scheme
+	weight  uint64
+	account *account
 }
 
 type timeouts struct{ firstToken, idle, total, stream time.Duration }
 
 // Provider finds a provider by name; nil where there is none.
 func (p *Plan) Provider(name string) *Provider { return p.providers[name] }
+
+// Providers are all of them, by name.
+func (p *Plan) Providers() []*Provider {
+	return slices.SortedFunc(maps.Values(p.providers), func(a, b *Provider) int { return strings.Compare(a.Name, b.Name) })
+}
 
 // Compile resolves the providers' secrets and connects each provider to its
 // pool, which outlives the plan. It notes secrets that cannot be resolved, and
@@ -64,6 +73,7 @@ func (r *Room) Compile(list []ProviderConfig, p *setting.Problems) (Plan, []stri
 			Name: c.Name, Dialect: c.Dialect, base: *base, path: base.EscapedPath(), headers: make(map[string]string, len(c.Headers)),
 			timeouts: timeouts{c.Timeouts.FirstToken.Std(), c.Timeouts.Idle.Std(), c.Timeouts.Total.Std(), c.Timeouts.Stream.Std()},
 			Pulse:    r.pulse(c.Name),
+			keyless:  r.account(c.Name, ""),
 			pool:     r.pool(c.Name, poolKey{base.Scheme + "://" + base.Host, c.Timeouts.Connect.Std(), c.MaxConnections, c.Transport}),
 		}
 		prov.versioned = prov.path + "/v1"
@@ -76,7 +86,7 @@ func (r *Room) Compile(list []ProviderConfig, p *setting.Problems) (Plan, []stri
 				p.Add(setting.Index(setting.Index("providers", i)+".credentials", j)+".secret", "%v", err)
 				continue
 			}
-			prov.credentials = append(prov.credentials, credential{value, "Bearer " + value, uint64(k.Weight)})
+			prov.credentials = append(prov.credentials, credential{value, "Bearer " + value, uint64(k.Weight), r.account(c.Name, value)})
 			prov.weight += uint64(k.Weight)
 			secrets = append(secrets, value)
 		}

@@ -48,7 +48,7 @@ func (r *Room) pool(name string, key poolKey) *pool {
 }
 
 // Keep closes the idle connections of providers that are not in the plan any
-// more.
+// more, and forgets what those had told.
 func (r *Room) Keep(p *Plan) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,6 +59,7 @@ func (r *Room) Keep(p *Plan) {
 			delete(r.pulses, name)
 		}
 	}
+	r.keepAccounts(p)
 }
 
 // pulse finds or makes the pulse of a provider.

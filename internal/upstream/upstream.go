@@ -22,15 +22,19 @@ import (
 
 // Room keeps the connection pools. They are keyed by provider and by what of
 // the configuration concerns connections, so a reload that changes neither
-// keeps every connection.
+// keeps every connection. It also keeps what outlasts a reload of how providers
+// are doing, and of what they say of their limits.
 type Room struct {
-	mu     sync.Mutex
-	pools  map[string]*pool
-	pulses map[string]*fleet.Pulse // by provider
+	mu       sync.Mutex
+	pools    map[string]*pool
+	pulses   map[string]*fleet.Pulse // by provider
+	accounts map[accountKey]*account
 }
 
 // New makes an empty room.
-func New() *Room { return &Room{pools: map[string]*pool{}, pulses: map[string]*fleet.Pulse{}} }
+func New() *Room {
+	return &Room{pools: map[string]*pool{}, pulses: map[string]*fleet.Pulse{}, accounts: map[accountKey]*account{}}
+}
 
 // Request is what a call needs beside itself to be sent.
 type Request struct {
@@ -45,6 +49,7 @@ type Request struct {
 	ClientTakesGzip bool
 
 	provider *Provider // set by Send
+	account  *account  // of the credential that it carries, set with that
 }
 
 // Reply is a provider's answer at its head. Close must be called once.
@@ -79,6 +84,7 @@ func (p *Provider) Send(ctx context.Context, q *Request) (*Reply, error) {
 		return r, err
 	}
 	r.Response = resp
+	r.learn(q)
 	return r, nil
 }
 
