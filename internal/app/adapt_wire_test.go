@@ -3,6 +3,7 @@ package app_test
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -195,6 +196,40 @@ func TestAdaptFailures(t *testing.T) {
 				}
 				g.post(chatPath, body)
 			}
+		})
+	}
+}
+
+// Row B16: how many connections there are for what a limit lets through at once,
+// whichever server has them.
+func TestConnectionsPerBurst(t *testing.T) {
+	t.Parallel()
+	for name, api := range map[string]string{"own loop": "", "net/http": "fast_path: off"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := start(t, setup{API: api, More: strings.Replace(bursting, "burst: 40}\n      adapt: {burst: {floor: 0.25, ceiling: 4, p95: 250ms}}", "burst: 4}", 1)})
+			g.post(chatPath, chatBody) // a limit that nobody has used has no capacity
+			before := g.metric("headgate_connections_open")
+			open := func(more float64) func() bool {
+				return func() bool {
+					n := before + more
+					return g.metric("headgate_connections_open") == n && g.metric("headgate_limiter_conns_per_burst", `rule="spike"`) == n/4
+				}
+			}
+			var conns []net.Conn
+			for range 8 {
+				c, err := net.Dial("tcp", strings.TrimPrefix(g.URL, "http://"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				conns = append(conns, c)
+			}
+			wait(t, "eight connections more", open(8))
+			for _, c := range conns[1:] {
+				_ = c.Close()
+			}
+			wait(t, "one connection more", open(1))
 		})
 	}
 }

@@ -56,6 +56,7 @@ type App struct {
 	adapter  *adapter
 
 	api            apiServer
+	stdConns       atomic.Int64 // open connections of clients, where net/http serves
 	admin          *http.Server
 	apiL, adminL   net.Listener
 	end            context.CancelCauseFunc // ends the requests that outlast the grace

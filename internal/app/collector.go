@@ -22,6 +22,8 @@ var Metrics = []journal.Metric{
 	{Name: "headgate_limiter_fill_ratio", Type: journal.Gauge, Labels: ruleLabels, Help: "The part of the capacity that is there, from 0 to 1."},
 	{Name: "headgate_limiter_factor", Type: journal.Gauge, Labels: []string{"rule", "cause"}, Help: "What a cause multiplies a limit by that moves; cause is load, health, decay or burst. capacity and fill_rate show what that comes to."},
 	{Name: "headgate_limiter_profile", Type: journal.Gauge, Labels: []string{"rule", "profile"}, Help: "1 for the profile of a rule that is in force; there is none while the rule's own limit holds."},
+	{Name: "headgate_limiter_conns_per_burst", Type: journal.Gauge, Labels: []string{"rule"}, Help: "Open connections of clients over what a limit on requests lets through at once; who alerts on the ratio takes 1.8."},
+	{Name: "headgate_connections_open", Type: journal.Gauge, Help: "Connections of clients that are open."},
 	{Name: "headgate_provider_version_changes_total", Type: journal.Counter, Labels: []string{"provider"}, Help: "How often a provider's version, as its answers name it, was seen to change; counted while limits move."},
 	{Name: "headgate_limiter_decisions_total", Type: journal.Counter, Labels: append(ruleLabels[:2:2], "decision"), Help: "Calls that a limit or budget concerned; decision is admitted, refused or shadow_refused (it would have been)."},
 	{Name: "headgate_provider_limit", Type: journal.Gauge, Labels: providerLabels, Help: "What a provider says it lets through, of the credential and model with the least left in proportion; dimension is requests, tokens, input_tokens or output_tokens."},
@@ -77,8 +79,13 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(c.descs[name], c.types[name], value, labels...)
 	}
 	now, g := time.Now(), c.a.gateway
+	open := float64(c.a.connections())
+	show("headgate_connections_open", open)
 	for _, l := range g.Quota.Levels(&g.Snapshot().Quota, now) {
 		showLevel(show, &l)
+		if l.Dimension == "requests" && !l.Budget && l.Capacity > 0 {
+			show("headgate_limiter_conns_per_burst", open/float64(l.Capacity), l.Rule)
+		}
 	}
 	for provider, n := range c.a.adapter.renames.counts() {
 		show("headgate_provider_version_changes_total", float64(n), provider)

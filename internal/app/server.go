@@ -48,7 +48,7 @@ func (a *App) serveAPI(base context.Context, c *edge.Config) error {
 		})
 		return nil
 	}
-	a.api = std
+	a.api, std.ConnState = std, a.countConnection
 	if c.MaxConnections > 0 {
 		a.apiL = netutil.LimitListener(a.apiL, c.MaxConnections)
 	}
@@ -56,6 +56,25 @@ func (a *App) serveAPI(base context.Context, c *edge.Config) error {
 		a.apiL = tls.NewListener(a.apiL, conf)
 	}
 	return nil
+}
+
+// countConnection keeps the number of open connections where net/http's server
+// has the listener; the own loop counts its own.
+func (a *App) countConnection(_ net.Conn, s http.ConnState) {
+	switch s {
+	case http.StateNew:
+		a.stdConns.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		a.stdConns.Add(-1)
+	}
+}
+
+// connections is how many connections of clients are open.
+func (a *App) connections() int64 {
+	if own, ok := a.api.(*h1.Server); ok {
+		return own.Stats().Open
+	}
+	return a.stdConns.Load()
 }
 
 // standardServer is net/http's server. Its limits are the first line against

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 
 	"github.com/headgate-ai/headgate/internal/app"
@@ -56,15 +58,19 @@ type experimentRunCmd struct {
 	Rounds int    `help:"How often each arm runs; 0 is the experiment's own number." placeholder:"N"`
 	Quick  bool   `help:"The smallest run that still shows the direction."`
 	JSON   bool   `help:"Print the results as JSON."`
+	CSV    string `name:"csv" help:"Write the points of the experiment's curves into this file." placeholder:"FILE"`
+	Plot   string `help:"Draw the experiment's curves into this file, as PNG." placeholder:"FILE"`
 }
 
 // Help is the rest of the command's manual.
 func (experimentRunCmd) Help() string {
-	return `Runs a mistake and its cure in turns, on loopback and in this process, for at most half a minute each (a few seconds with
---quick), and prints both arms' medians, the ratios, and what was claimed. Exit status 1 if the shape does not hold.
+	return `Runs a mistake and its cure in turns, on loopback and in this process, mostly for half a minute, at most for some
+minutes (some seconds with --quick), and prints both arms' medians, the ratios, and what was claimed. Exit status 1 if the
+shape does not hold.
 
 Examples:
   headgate experiment run buffer-limit
+  headgate experiment run knee --csv knee.csv --plot knee.png
   headgate experiment run all --quick --json`
 }
 
@@ -73,14 +79,24 @@ func (c *experimentRunCmd) Validate() error {
 	if c.Rounds < 0 {
 		return fmt.Errorf("rounds: write a number, or 0 for the experiment's own")
 	}
-	if c.Name != "all" && experiment.Find(c.Name) == nil {
-		var names []string
-		for _, e := range experiment.All {
-			names = append(names, e.Name)
-		}
-		return fmt.Errorf("unknown experiment %q; known are all, %s", c.Name, strings.Join(names, ", "))
+	e := experiment.Find(c.Name)
+	if c.Name != "all" && e == nil {
+		return fmt.Errorf("unknown experiment %q; known are all, %s", c.Name, namesOf(func(*experiment.Experiment) bool { return true }))
+	}
+	if (c.CSV != "" || c.Plot != "") && (e == nil || e.Curves == nil) {
+		return fmt.Errorf("csv, plot: write the name of an experiment that has curves: %s", namesOf(func(e *experiment.Experiment) bool { return e.Curves != nil }))
 	}
 	return nil
+}
+
+func namesOf(which func(*experiment.Experiment) bool) string {
+	var names []string
+	for _, e := range experiment.All {
+		if which(e) {
+			names = append(names, e.Name)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // Run runs the experiments one after the other.
@@ -97,6 +113,9 @@ func (c *experimentRunCmd) Run(ctx context.Context, env *Env) error {
 		res, err := c.one(ctx, env, e)
 		if err != nil {
 			return fmt.Errorf("%s: %w", e.Name, err)
+		}
+		if err := c.writeCurves(e, res); err != nil {
+			return err
 		}
 		results = append(results, res)
 		if !res.Holds {
@@ -130,6 +149,27 @@ func (c *experimentRunCmd) one(ctx context.Context, env *Env, e *experiment.Expe
 		defer fmt.Fprint(env.Stderr, "\r\033[K")
 	}
 	return experiment.Run(ctx, e, o)
+}
+
+// writeCurves writes the files that were asked for.
+func (c *experimentRunCmd) writeCurves(e *experiment.Experiment, res *experiment.Result) error {
+	if c.CSV == "" && c.Plot == "" {
+		return nil
+	}
+	curves := e.Curves(res)
+	return errors.Join(writeInto(c.CSV, curves.WriteCSV), writeInto(c.Plot, curves.WritePNG))
+}
+
+// writeInto makes a file, unless its name is empty.
+func writeInto(name string, write func(io.Writer) error) error {
+	if name == "" {
+		return nil
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
 }
 
 // printJSON prints one result by itself, and several as a list.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -119,14 +118,8 @@ func (c *loadCmd) Run(ctx context.Context, env *Env) error {
 }
 
 func (c *loadCmd) print(env *Env, report *load.Report) error {
-	if c.SVG != "" {
-		f, err := os.Create(c.SVG)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(report.WriteSVG(f), f.Close()); err != nil {
-			return err
-		}
+	if err := writeInto(c.SVG, report.WriteSVG); err != nil {
+		return err
 	}
 	if c.JSON {
 		return printJSON(env.Stdout, report)

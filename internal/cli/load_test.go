@@ -10,9 +10,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/headgate-ai/headgate/lab/experiment"
 	"github.com/headgate-ai/headgate/lab/fake"
 	"github.com/headgate-ai/headgate/lab/load"
 )
@@ -70,7 +72,8 @@ func TestLoad(t *testing.T) {
 func TestLoadRefusesWrongUsage(t *testing.T) {
 	for want, args := range map[string]string{
 		"url:": "load nonsense", "pattern:": "load http://h --pattern burst", "header:": "load http://h -H nonsense", "rate:": "load http://h --rate=-1",
-		"unknown experiment": "experiment run nonsense", "rounds:": "experiment run sync-log --rounds=-1",
+		"unknown experiment": "experiment run nonsense", "has curves: knee": "experiment run sync-log --plot x.png", "csv, plot": "experiment run all --csv x.csv",
+		"rounds:": "experiment run sync-log --rounds=-1",
 	} {
 		if _, _, parse, _ := lab(t, nil, strings.Fields(args)...); parse == nil || !strings.Contains(parse.Error(), want) {
 			t.Errorf("%s: %v", args, parse)
@@ -79,6 +82,28 @@ func TestLoadRefusesWrongUsage(t *testing.T) {
 	if _, _, _, run := lab(t, nil, "load", "http://127.0.0.1:1", "--key-env", "NONE"); run == nil || !strings.Contains(run.Error(), "NONE") {
 		t.Error(run)
 	}
+}
+
+func TestExperimentWritesCurves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, c := experiment.Find("knee"), experimentRunCmd{CSV: filepath.Join(t.TempDir(), "knee.csv"), Plot: filepath.Join(t.TempDir(), "knee.png")}
+		res, err := experiment.Run(t.Context(), e, experiment.Options{Quick: true})
+		if err == nil {
+			err = c.writeCurves(e, res)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for file, begin := range map[string]string{c.CSV: "arm,burst,connections,conns_per_burst,", c.Plot: "\x89PNG"} {
+			if b, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(b), begin) {
+				t.Errorf("%s: %v", file, err)
+			}
+		}
+		c.Plot = filepath.Join(t.TempDir(), "none", "knee.png")
+		if err := c.writeCurves(e, res); err == nil {
+			t.Error("a file in no folder")
+		}
+	})
 }
 
 func TestExperiment(t *testing.T) {

@@ -4,8 +4,8 @@
 // it. What was claimed comes from other machines and other models; only the
 // shape can be the same, and each experiment says what shape it expects.
 //
-// All traffic stays on loopback, and every run is bounded: to half a minute,
-// and to a few seconds when quick.
+// All traffic stays on loopback, and every run is bounded: to some minutes, and
+// to a few seconds when quick.
 //
 // Who should import this: cli, for "headgate experiment".
 package experiment
@@ -30,8 +30,14 @@ type Experiment struct {
 	Expect []Expectation
 	// Rounds and QuickRounds are how often each arm runs unless told otherwise.
 	Rounds, QuickRounds int
+	// SideBySide runs a round's arms at once. That is for arms that wait nearly all
+	// of their time: they do not take the processor from each other, and what the
+	// machine does meanwhile is done to all of them.
+	SideBySide bool
 	// Run measures one arm once. It leaves nothing running.
 	Run func(ctx context.Context, arm string, r Round) (Sample, error)
+	// Curves are what a result shows beyond the metrics; nil if there is no more.
+	Curves func(r *Result) *Curves
 }
 
 // Arm is one of the things compared.
@@ -48,7 +54,7 @@ type Metric struct {
 }
 
 // Sample is what one run of one arm has shown, by the metrics' names. A metric
-// that cannot be measured here is left out.
+// that cannot be measured here is left out; what is no metric is for curves.
 type Sample map[string]float64
 
 // Expectation is a part of the shape.

@@ -2,9 +2,11 @@ package experiment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
+	"sync"
 	"time"
 )
 
@@ -32,6 +34,7 @@ type Result struct {
 	Quick       bool              `json:"quick"`
 	Rounds      int               `json:"rounds"`
 	Elapsed     float64           `json:"elapsed_s"`
+	SideBySide  bool              `json:"side_by_side,omitempty"`
 	Environment map[string]string `json:"environment"`
 	Metrics     []Metric          `json:"metrics"`
 	Arms        []ArmResult       `json:"arms"`
@@ -50,14 +53,24 @@ type ArmResult struct {
 	Samples []Sample            `json:"samples"`
 }
 
+// typical is the median of everything that the arm has measured.
+func (a *ArmResult) typical() Sample {
+	all := Sample{}
+	for name := range a.Samples[0] {
+		values, _ := column(a.Samples, a.Samples, name)
+		all[name] = median(values)
+	}
+	return all
+}
+
 // ShapeResult is whether one expectation holds.
 type ShapeResult struct {
 	Text  string `json:"text"`
 	Holds bool   `json:"holds"`
 }
 
-// Run runs all arms in turns. Each round begins with another arm, so that none
-// always runs first or behind the same one.
+// Run runs all arms in turns, or side by side. Each round begins with another
+// arm, so that none always runs first or behind the same one.
 func Run(ctx context.Context, e *Experiment, o Options) (*Result, error) {
 	rounds := o.Rounds
 	switch {
@@ -73,20 +86,8 @@ func Run(ctx context.Context, e *Experiment, o Options) (*Result, error) {
 	samples := map[string][]Sample{}
 	for n := range rounds {
 		round := Round{Number: n, Quick: o.Quick, Seed: uint64(n + 1), Gateway: o.Gateway}
-		for i := range e.Arms {
-			arm := e.Arms[(i+n)%len(e.Arms)].Name
-			if o.Progress != nil {
-				o.Progress(arm, n*len(e.Arms)+i, rounds*len(e.Arms))
-			}
-			runtime.GC() // no arm pays for the garbage of another
-			s, err := e.Run(ctx, arm, round)
-			if err == nil {
-				err = ctx.Err()
-			}
-			if err != nil {
-				return nil, fmt.Errorf("arm %s, round %d: %w", arm, n+1, err)
-			}
-			samples[arm] = append(samples[arm], s)
+		if err := e.round(ctx, round, rounds, o.Progress, samples); err != nil {
+			return nil, err
 		}
 	}
 	res := e.result(samples)
@@ -94,9 +95,44 @@ func Run(ctx context.Context, e *Experiment, o Options) (*Result, error) {
 	return res, nil
 }
 
+// round runs each arm once and adds what they have shown.
+func (e *Experiment) round(ctx context.Context, r Round, rounds int, progress func(string, int, int), samples map[string][]Sample) error {
+	got, failed := make([]Sample, len(e.Arms)), make([]error, len(e.Arms))
+	var running sync.WaitGroup
+	for i := range e.Arms {
+		at := (i + r.Number) % len(e.Arms)
+		arm := e.Arms[at].Name
+		if progress != nil {
+			progress(arm, r.Number*len(e.Arms)+i, rounds*len(e.Arms))
+		}
+		runtime.GC() // no arm pays for the garbage of another
+		running.Go(func() {
+			s, err := e.Run(ctx, arm, r)
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				failed[at] = fmt.Errorf("arm %s, round %d: %w", arm, r.Number+1, err)
+			}
+			got[at] = s
+		})
+		if !e.SideBySide {
+			running.Wait()
+			if failed[at] != nil {
+				return failed[at]
+			}
+		}
+	}
+	running.Wait()
+	for i, a := range e.Arms {
+		samples[a.Name] = append(samples[a.Name], got[i])
+	}
+	return errors.Join(failed...)
+}
+
 func (e *Experiment) result(samples map[string][]Sample) *Result {
 	res := &Result{
-		Experiment: e.Name, Row: e.Row, Title: e.Title, Claim: e.Claim, Wrong: e.Wrong, Note: e.Note, Metrics: e.Metrics, Holds: true,
+		Experiment: e.Name, Row: e.Row, Title: e.Title, Claim: e.Claim, Wrong: e.Wrong, Note: e.Note, Metrics: e.Metrics, SideBySide: e.SideBySide, Holds: true,
 		Environment: map[string]string{"go": runtime.Version(), "os": runtime.GOOS + "/" + runtime.GOARCH, "cpus": fmt.Sprint(runtime.NumCPU())},
 	}
 	first := samples[e.Arms[0].Name]

@@ -11,8 +11,12 @@ import (
 func (r *Result) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (%s): %s\n", r.Experiment, r.Row, r.Title)
-	fmt.Fprintf(&b, "%d rounds, arms in turns, %.1f s, %s, %s, %s CPUs; medians [95 %% bootstrap interval], × is the ratio to the first arm\n\n",
-		r.Rounds, r.Elapsed, r.Environment["go"], r.Environment["os"], r.Environment["cpus"])
+	order := "in turns"
+	if r.SideBySide {
+		order = "side by side"
+	}
+	fmt.Fprintf(&b, "%d rounds, arms %s, %.1f s, %s, %s, %s CPUs; medians [95 %% bootstrap interval], × is the ratio to the first arm\n\n",
+		r.Rounds, order, r.Elapsed, r.Environment["go"], r.Environment["os"], r.Environment["cpus"])
 	r.figures(&b)
 	b.WriteString("\n")
 	for _, a := range r.Arms {
