@@ -10,6 +10,8 @@ need() { # package, then what it puts somewhere
 }
 need redis-server '/usr/bin/redis-server'
 need postgresql-15 '/usr/lib/postgresql/*/bin/initdb'
+need nginx '/usr/sbin/nginx'
+need libnginx-mod-http-lua '/usr/lib/nginx/modules/ngx_http_lua_module.so'
 need openssl '/usr/bin/openssl' # renegotiates, which Go's client cannot
 need curl '/usr/bin/curl'       # the examples of the docs call with it
 

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,8 +17,11 @@ type Shared interface {
 	Acquire(ctx context.Context, wants []Want) (Answer, error)
 	// Report tells what was used or is not needed, whatever the limits say.
 	Report(ctx context.Context, changes []Change) error
-	// Beat says that this gateway is alive, and learns of the others.
-	Beat(ctx context.Context) (Gateways, error)
+	// Beat learns of the other gateways. With alive it also says that this one goes
+	// by what the store grants; without, that it may be admitting calls alone. It
+	// counts as a sign of life only if it comes within AnswerAge of the last
+	// answer, so that one that was long on its way is none.
+	Beat(ctx context.Context, alive bool) (Gateways, error)
 	// Close says that this gateway leaves, and frees the connections.
 	Close() error
 }
@@ -111,11 +115,13 @@ type Change struct {
 
 // Gateways is how many there are.
 type Gateways struct {
-	// Live were heard of in the last three seconds, this one included.
+	// Live gave a sign of life within SilentAge.
 	Live int
 	// Missing have gone silent without taking leave, and none has come in their
 	// place: they may be cut off, and admit calls by their share.
 	Missing int
+	// Heard is whether the beat was a sign of life of this gateway.
+	Heard bool
 }
 
 // SharedStats is what sharing has cost so far.
@@ -137,8 +143,6 @@ const (
 	flushEvery = 100 * time.Millisecond
 	// startTime is how long a gateway waits for the store when it starts.
 	startTime = time.Second
-	// beatEvery is how often a gateway says that it is alive.
-	beatEvery = time.Second
 	// renewEvery is how often it says what it holds, which lapses after three
 	// times as long.
 	renewEvery = 2 * time.Second
@@ -153,18 +157,19 @@ type sharing struct {
 	fixed   int64 // replicas as configured, 0 learns them
 	note    func(error)
 
-	down     atomic.Bool
-	gateways atomic.Pointer[Gateways]
-	beaten   atomic.Int64 // when the last beat got through
-	renewed  int64        // when all that is held was told last; run's alone
-	at       func() int64
+	down    atomic.Bool
+	news    atomic.Pointer[news]
+	heard   atomic.Int64  // when the store last said that it counts this gateway as alive
+	beating chan struct{} // held by whoever sends a beat
+	renewed int64         // when all that is held was told last; run's alone
+	at      func() int64
 
 	mu    sync.Mutex
 	live  []*cell  // those with something to report or to renew
 	backs []Change // what calls of long ago did not use
 
-	stop func()
-	done chan struct{}
+	stop    func()
+	workers sync.WaitGroup
 
 	trips, failures, outages, local atomic.Int64
 }
@@ -177,12 +182,14 @@ func (r *Room) Share(store Shared, c StoreConfig, note func(error)) {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &sharing{
 		store: store, lease: int64(max(1, c.Lease)), outage: outages[c.OnOutage], timeout: c.Timeout.Std(), fixed: int64(c.Replicas), note: note,
-		at: func() int64 { return r.at(time.Now()) }, stop: stop, done: make(chan struct{}),
+		at: func() int64 { return r.at(time.Now()) }, stop: stop, beating: make(chan struct{}, 1),
 	}
-	s.gateways.Store(&Gateways{Live: max(1, c.Replicas)})
+	s.news.Store(&news{Gateways: Gateways{Live: max(1, c.Replicas)}})
+	s.heard.Store(-int64(s.aloneAfter())) // nobody leaves a share to who never was there
 	r.sharing = s
 	s.beat(ctx, max(s.timeout, startTime))
-	go s.run(ctx)
+	s.workers.Go(func() { every(ctx, flushEvery, s.round) })
+	s.workers.Go(func() { every(ctx, beatEvery, s.pulse) })
 }
 
 // Close gives back what the room has of shared counts.
@@ -201,7 +208,7 @@ func (r *Room) Shared() (st SharedStats, ok bool) {
 	}
 	return SharedStats{
 		Trips: s.trips.Load(), Failures: s.failures.Load(),
-		Outages: s.outages.Load(), Local: s.local.Load(), Down: s.down.Load(), Gateways: *s.gateways.Load(),
+		Outages: s.outages.Load(), Local: s.local.Load(), Down: s.down.Load(), Gateways: s.news.Load().Gateways,
 	}, true
 }
 
@@ -210,15 +217,8 @@ func (s *sharing) replicas() int64 {
 	if s.fixed > 0 {
 		return s.fixed
 	}
-	g := s.gateways.Load()
+	g := s.news.Load()
 	return int64(max(1, g.Live+g.Missing))
-}
-
-// ours is the part of a limit that the gateways which are heard of may use: a
-// missing one may be using its share.
-func (s *sharing) ours() (live, of int64) {
-	g := s.gateways.Load()
-	return int64(max(1, g.Live)), int64(max(1, g.Live+g.Missing))
 }
 
 // trip counts a call of the store, and gives the store up if it failed.
@@ -232,6 +232,17 @@ func (s *sharing) trip(err error) error {
 		}
 	}
 	return err
+}
+
+var errAnswers = errors.New("the store answered another question")
+
+// acquire asks the store.
+func (s *sharing) acquire(ctx context.Context, wants []Want) (Answer, error) {
+	a, err := s.store.Acquire(ctx, wants)
+	if err == nil && len(a.Given) != len(wants) {
+		err = errAnswers
+	}
+	return a, s.trip(err)
 }
 
 // part is the limit of a part of the gateways: num of den.

@@ -58,6 +58,7 @@ type slowStore struct {
 	delay    atomic.Int64
 	asked    atomic.Int64
 	reported atomic.Int64 // debts less returns
+	missing  atomic.Int64 // gateways
 }
 
 func (s *slowStore) wait(ctx context.Context) error {
@@ -92,8 +93,9 @@ func (s *slowStore) Report(ctx context.Context, changes []Change) error {
 	return nil
 }
 
-func (s *slowStore) Beat(ctx context.Context) (Gateways, error) {
-	return Gateways{Live: 2}, s.wait(ctx)
+func (s *slowStore) Beat(ctx context.Context, alive bool) (Gateways, error) {
+	err := s.wait(ctx)
+	return Gateways{Live: 2, Missing: int(s.missing.Load()), Heard: alive}, err
 }
 
 func (s *slowStore) Close() error { return nil }
@@ -137,7 +139,8 @@ func TestNobodyWaitsTwice(t *testing.T) {
 		if d, err := call(); d != 0 || err == nil {
 			t.Errorf("the next waited %v, %v", d, err)
 		}
-		n := 0
+		time.Sleep(r.sharing.aloneAfter())
+		n := -5 // the share's burst has come back meanwhile
 		for range 100 {
 			time.Sleep(100 * time.Millisecond)
 			d, err := call()
@@ -161,6 +164,83 @@ func TestNobodyWaitsTwice(t *testing.T) {
 		// a share's burst.
 		if owed := store.reported.Load() - before; owed < 1 || owed > 5 {
 			t.Errorf("%d were reported", owed)
+		}
+	})
+}
+
+// A gateway that has lost the store lets no more than a lease through until the
+// others must have learnt of it; then it has its share. Who is turned away before
+// that is not told of a limit that nobody has looked at.
+func TestShareInTime(t *testing.T) {
+	for name, rule := range map[string]RuleConfig{
+		"rate":   {Name: "r", Requests: RateConfig{Rate: rate(t, "160/s")}},
+		"window": {Name: "r", Requests: RateConfig{Rate: rate(t, "160/s"), Algorithm: "window"}},
+		"places": {Name: "r", Concurrent: 160},
+	} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { shareInTime(t, rule) }) })
+	}
+}
+
+func shareInTime(t *testing.T, rule RuleConfig) {
+	const lease, share = 10, 80
+	store := new(slowStore)
+	r, p := sharing2(t, store, Config{Rules: []RuleConfig{rule}})
+	defer r.Close()
+	admitted := func() (n int) {
+		for {
+			_, err := r.Reserve(p, by("a"), Demand{}, time.Now())
+			if err == nil {
+				n++
+				continue
+			}
+			if f, ok := errors.AsType[*fault.Error](err); !ok || f.RetryAfter <= 0 || (f.Kind == fault.Overloaded) != !r.sharing.noticed(r.sharing.at()) {
+				t.Errorf("refused with %+v", err)
+			}
+			return n
+		}
+	}
+	time.Sleep(2 * time.Second)
+	store.delay.Store(int64(time.Hour))
+	cut := time.Now()
+	early := 0
+	for time.Since(cut) < r.sharing.aloneAfter()-beatEvery {
+		early += admitted()
+		time.Sleep(10 * time.Millisecond)
+	}
+	if early != lease {
+		t.Errorf("%d let through before the others can know, a lease is %d", early, lease)
+	}
+	time.Sleep(time.Until(cut.Add(r.sharing.aloneAfter() + time.Second)))
+	if n := admitted(); n != share && n+early != share {
+		t.Errorf("%d let through then, the share is %d", n, share)
+	}
+}
+
+// What was granted by what was known of the others is not used if that may have
+// become wrong meanwhile.
+func TestGrantByOldNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := new(slowStore)
+		r, p := sharing2(t, store, Config{Rules: []RuleConfig{{Name: "r", Requests: RateConfig{Rate: rate(t, "160/s")}}}})
+		defer r.Close()
+		s := r.sharing
+		s.stop() // nothing but calls asks who is there
+		s.workers.Wait()
+		time.Sleep(time.Second)
+		store.delay.Store(int64(10 * time.Millisecond))
+		before := store.asked.Load()
+		h, err := r.Reserve(p, by("a"), Demand{}, time.Now())
+		if err != nil || store.asked.Load() != before+1 || !s.fresh() {
+			t.Errorf("%v, %d questions, fresh %v", err, store.asked.Load()-before, s.fresh())
+		}
+		e := h.cell(t).lease
+		e.n = 0
+		store.missing.Store(1)
+		time.Sleep(time.Duration(s.news.Load().asked + int64(newsAge) - s.at() - 1))
+		store.delay.Store(int64(10 * time.Millisecond))
+		before = store.asked.Load()
+		if _, err := r.Reserve(p, by("a"), Demand{}, time.Now()); err != nil || store.asked.Load() != before+2 || e.unpaid != 0 {
+			t.Errorf("%v after %d questions, %d in advance; want another question when the other is missing", err, store.asked.Load()-before, e.unpaid)
 		}
 	})
 }

@@ -2,7 +2,6 @@ package quota
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -196,19 +195,23 @@ func (h *Hold) ask(parts []part) (verdict, *part) {
 			return v, worst
 		}
 	}
-	wants, of := h.wants(parts)
-	a, err := s.store.Acquire(ctx, wants)
-	if err == nil && len(a.Given) != len(wants) {
-		err = errAnswers
-	}
-	if s.trip(err) != nil {
+	for s.informed(ctx) {
+		known := s.news.Load()
+		wants, of := h.wants(parts)
+		a, err := s.acquire(ctx, wants)
+		if err == nil && s.stillHolds(ctx, known) {
+			return h.absorb(parts, of, &a)
+		}
 		h.forget(parts, of)
-		return isLacking, nil
+		if err != nil {
+			break
+		}
 	}
-	return h.absorb(parts, of, &a)
+	return isLacking, nil
 }
 
-// forget notes that nobody knows what the store granted of some parts.
+// forget notes that what the store granted of some parts is not known, or not
+// used.
 func (h *Hold) forget(parts []part, of []int) {
 	h.lockCells()
 	defer h.unlock()
@@ -217,8 +220,6 @@ func (h *Hold) forget(parts []part, of []int) {
 		h.room.sharing.list(parts[i].cell)
 	}
 }
-
-var errAnswers = errors.New("the store answered another question")
 
 // enter takes the gates of the parts that lack something, in their order, so that
 // no two calls wait for each other. It takes none if the time is over.
@@ -264,7 +265,7 @@ func (h *Hold) wants(parts []part) (wants []Want, of []int) {
 		}
 		e := p.cell.lease
 		account := p.cell.account(now)
-		p.draw(min(p.n, p.usable(now)))
+		p.draw(min(p.n-p.drawn, p.usable(now)))
 		wants = append(wants, Want{
 			Account: account, Need: p.n - p.drawn, Extra: s.lease * min(p.n, mostNeed),
 			Waiting: max(0, min(e.waiting-p.n, s.lease*min(p.n, mostNeed))), Soft: p.limit.rule.shadow,

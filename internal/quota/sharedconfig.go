@@ -28,12 +28,12 @@ type StoreConfig struct {
 	// start.
 	Lease int `yaml:"lease"`
 	// OnOutage is what happens while Redis cannot be reached: local-share, each
-	// gateway keeps its part of every limit; strict, no call that a limit
-	// concerns is let through; open, every call is. Default local-share. Takes
-	// effect at start.
+	// gateway keeps its part of every limit, after a second and a half in which it
+	// lets no more through than one lease; strict, no call that a limit concerns is
+	// let through; open, every call is. Default local-share. Takes effect at start.
 	OnOutage string `yaml:"on_outage"`
-	// Timeout is how long a call may wait for Redis. Default 50ms. Takes effect
-	// at start.
+	// Timeout is how long a call may wait for Redis. All gateways need the same.
+	// Default 50ms. Takes effect at start.
 	Timeout setting.Duration `yaml:"timeout"`
 	// Replicas is among how many gateways local-share divides the limits; 0 is as
 	// many as were heard of when Redis was there. Default 0. Takes effect at

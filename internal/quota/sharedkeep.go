@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// run reports what was used, renews what is held, and looks whether a store that
-// was given up is back.
-func (s *sharing) run(ctx context.Context) {
-	defer close(s.done)
-	tick := time.NewTicker(flushEvery)
+// every does something at intervals until the context ends.
+func every(ctx context.Context, interval time.Duration, do func(context.Context)) {
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			s.round(ctx)
+			do(ctx)
 		}
 	}
 }
 
+// round reports what was used, renews what is held, and looks whether a store that
+// was given up is back.
 func (s *sharing) round(ctx context.Context) {
 	now := s.at()
-	if (s.down.Load() || now-s.beaten.Load() >= int64(beatEvery)) && !s.beat(ctx, s.timeout) {
+	if s.down.Load() && !s.beat(ctx, s.timeout) {
 		return
 	}
 	renew := s.down.Load() || now-s.renewed >= int64(renewEvery)
@@ -37,21 +37,8 @@ func (s *sharing) round(ctx context.Context) {
 		// What was used meanwhile has been taken from the store: nothing is there
 		// that was used already.
 		s.note(nil)
+		s.pulse(ctx)
 	}
-}
-
-// beat says that the gateway is alive, and is whether the store heard it.
-func (s *sharing) beat(ctx context.Context, patience time.Duration) bool {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	sent := s.at()
-	g, err := s.store.Beat(ctx)
-	if s.trip(err) != nil {
-		return false
-	}
-	s.gateways.Store(&g)
-	s.beaten.Store(sent)
-	return true
 }
 
 // list notes that a cell has something to report or to renew. The cell is locked.
@@ -163,7 +150,10 @@ func (s *sharing) collect(c *cell, b *batch, renew, everything bool) {
 		owed += min(e.unpaid, max(0, c.bound.capacity()-c.bound.available(&c.state, now)))
 	}
 	e.debt, e.unpaid = 0, 0
-	if amount := owed - back; amount != 0 {
+	// After a failure nothing is reported too, which shows whether this count's
+	// server answers again: in a cluster it need not be that of the beats.
+	if amount := owed - back; amount != 0 || e.told == unknown {
+		e.told = 0
 		b.add(c, Change{Account: c.account(now), Amount: amount, Age: time.Duration(now - e.touched)})
 	}
 	if e.n > 0 {
@@ -230,7 +220,7 @@ const mostBacks = 10_000
 // gateway by itself.
 func (s *sharing) close() error {
 	s.stop()
-	<-s.done
+	s.workers.Wait()
 	if !s.down.Load() {
 		s.flush(context.Background(), true, true)
 	}

@@ -95,7 +95,7 @@ func (c *cell) account(now int64) Account {
 		e.told, e.toldSpent = a.Own.Held, a.Own.Spent
 		return a
 	}
-	b = b.part(e.of.ours())
+	b = b.part(e.of.news.Load().ours())
 	a.Count, a.Burst, a.Period = b.count, b.burst, time.Duration(b.period)
 	if b.algorithm == algConcurrent {
 		a.Own = Own{Held: c.held(), Seq: e.seq}

@@ -45,12 +45,12 @@ func (h *Hold) alone(parts []part) (verdict, *part) {
 		}
 		p.release()
 		p.cell.turn(now)
-		w := p.waitAlone(s, now)
+		w, early := p.waitAlone(s, now), !p.inTime(s, now)
 		switch {
-		case w == 0:
+		case w == 0 && !early:
 		case p.limit.rule.shadow:
 			p.shadowed()
-		case s.outage == strict:
+		case s.outage == strict || early:
 			return isRefused, p
 		default:
 			p.denied = w
@@ -95,6 +95,27 @@ func (p *part) waitAlone(s *sharing, now int64) int64 {
 		return w
 	}
 	return someoneLeaves
+}
+
+// inTime is whether the policy may decide on a part already. A share may be used
+// when the others leave it; until then one lease, which is what the gateway has
+// and what it might have been granted. So much may be used in advance.
+func (p *part) inTime(s *sharing, now int64) bool {
+	if s.outage != localShare || p.limit.budget != nil || s.noticed(now) {
+		return true
+	}
+	e, b := p.cell.lease, p.whole()
+	lease := min(s.lease*min(p.n, mostNeed), b.capacity()/8)
+	rest := p.n - min(p.n, p.usable(now))
+	switch {
+	case rest == 0:
+		return true
+	case p.limit.dimension == concurrent:
+		return p.cell.state.held+p.n <= lease
+	case now < e.until:
+		lease -= e.size
+	}
+	return e.unpaid+rest <= lease
 }
 
 // aloneLeft is this gateway's part of what was left of a budget when the store

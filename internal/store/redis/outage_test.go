@@ -82,7 +82,11 @@ func (r *run) note(begun time.Time, err error) {
 func (r *run) between(from, to time.Time) (n float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, at := range r.admitted {
+	return between(r.admitted, from, to)
+}
+
+func between(all []time.Time, from, to time.Time) (n float64) {
+	for _, at := range all {
 		if at.After(from) && !at.After(to) {
 			n++
 		}
@@ -125,7 +129,7 @@ func outage(t *testing.T, f chaos.Fault) {
 		proxies = append(proxies, p)
 		gs = append(gs, join(t, url, impatient(), cfg))
 	}
-	time.Sleep(2500 * time.Millisecond) // until they know of each other
+	time.Sleep(time.Second) // until they know of each other
 	r, stop := watch(gs)
 	defer stop()
 	begun := time.Now()
@@ -152,8 +156,8 @@ func outage(t *testing.T, f chaos.Fault) {
 	if after > perSecond/5 {
 		t.Errorf("a burst of %.0f on recovery", after)
 	}
-	if all > burst/2 { // what one has not used of its share
-		t.Errorf("%.0f too many in all", all)
+	if most := 2.0 * burst / 8; all > most {
+		t.Errorf("%.0f too many in all, two leases are %.0f", all, most)
 	}
 	if r.p99() >= 60*time.Millisecond {
 		t.Errorf("p99 of decisions is %v", r.p99())
@@ -261,41 +265,5 @@ func TestRestart(t *testing.T) {
 	}
 	if _, err := b.reserve(key("a"), quota.Demand{Input: 1, Output: 1}); err == nil {
 		t.Error("five places are taken by the other gateway, and a sixth was given away")
-	}
-}
-
-// One of two gateways is cut off. It goes on with its share, and the other, which
-// has Redis to itself, leaves it that: some three seconds after the cut both
-// together keep to the limit again.
-func TestOneCutOff(t *testing.T) {
-	t.Parallel()
-	const perSecond, burst = 200, 200
-	s := start(t)
-	cfg := requests(t, "200/s", burst, "gcra")
-	p, url := through(t, s)
-	gs := []*gateway{join(t, url, impatient(), cfg), join(t, s.url(), patient(), cfg)}
-	time.Sleep(1500 * time.Millisecond) // until they know of each other
-	r, stop := watch(gs)
-	defer stop()
-	time.Sleep(2 * time.Second)
-	p.Set(chaos.Fault{Drop: true})
-	broken := time.Now()
-	time.Sleep(4500 * time.Millisecond)
-	noticed := time.Now()
-	time.Sleep(5 * time.Second)
-	end := time.Now()
-	stop()
-	before := r.between(broken, noticed) - noticed.Sub(broken).Seconds()*perSecond
-	during := r.between(noticed, end) / end.Sub(noticed).Seconds()
-	t.Logf("%+.0f until the other noticed, then %.0f/s of %d decisions", before, during, len(r.took))
-	for _, g := range gs {
-		st, _ := g.room.Shared()
-		t.Logf("%+v", st)
-	}
-	if during > perSecond*1.1 || during < perSecond*0.8 {
-		t.Errorf("%.0f a second let through, the limit is %d", during, perSecond)
-	}
-	if most := perSecond * 4.5 * 0.55; before > most {
-		t.Errorf("%.0f too many until the other noticed, more than its share of %.0f", before, most)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"crypto/rand"
 	_ "embed"
 	"errors"
+	"strconv"
 	"sync"
 	"time"
 
@@ -64,6 +65,7 @@ type Store struct {
 	connecting bool
 	closed     bool
 	failure    error // why there is no connection
+	answer     int64 // the number of the last answer to a beat
 }
 
 var _ quota.Shared = (*Store)(nil)
@@ -153,17 +155,39 @@ func (s *Store) run(ctx context.Context, script *rueidis.Lua, keys, args []strin
 	}
 }
 
-// Beat says that this gateway is alive, and counts the others.
-func (s *Store) Beat(ctx context.Context) (g quota.Gateways, err error) {
-	m, err := s.run(ctx, beatScript, []string{gatewaysKey}, []string{s.me, "alive"})
+// Beat says that this gateway is alive, or only that it is there, and counts the
+// others.
+func (s *Store) Beat(ctx context.Context, alive bool) (g quota.Gateways, err error) {
+	verb := "alone"
+	if alive {
+		verb = "alive"
+	}
+	n, err := s.beat(ctx, verb)
 	if err != nil {
 		return g, err
 	}
-	n, err := m.AsIntSlice()
-	if err != nil || len(n) != 2 {
-		return g, errReply
+	s.mu.Lock()
+	s.answer = n[3]
+	s.mu.Unlock()
+	return quota.Gateways{Live: int(n[0]), Missing: int(n[1]), Heard: n[2] == 1}, nil
+}
+
+// beat runs the script of beats: alive, alone or leaves.
+func (s *Store) beat(ctx context.Context, verb string) ([]int64, error) {
+	s.mu.Lock()
+	answer := s.answer
+	s.mu.Unlock()
+	m, err := s.run(ctx, beatScript, []string{gatewaysKey}, []string{
+		s.me, verb, strconv.FormatInt(answer, 10), micros(quota.AnswerAge), micros(quota.SilentAge),
+	})
+	if err != nil {
+		return nil, err
 	}
-	return quota.Gateways{Live: int(n[0]), Missing: int(n[1])}, nil
+	n, err := m.AsIntSlice()
+	if err != nil || len(n) != 4 {
+		return nil, errReply
+	}
+	return n, nil
 }
 
 // leaveTime bounds how long a gateway tries to take leave.
@@ -178,7 +202,7 @@ func (s *Store) Close() error {
 	if c != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 		defer cancel()
-		_, err = s.run(ctx, beatScript, []string{gatewaysKey}, []string{s.me, "leaves"})
+		_, err = s.beat(ctx, "leaves")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,0 +1,1 @@
+../../internal/store/redis/counts.lua
