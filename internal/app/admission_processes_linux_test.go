@@ -59,8 +59,9 @@ func flood(t *testing.T, during time.Duration, ps ...*process) time.Time {
 }
 
 // B3: two processes and one key in Redis let through together what one would, to
-// the hundredth. When one of them is killed, with what it holds, the other goes on,
-// and the bound still holds for both together.
+// the hundredth. When one of them is killed, with what it holds, the bound still
+// holds for both together: the other goes on, at first at the whole rate and then at
+// its share, because one that is not heard of may be using its own.
 func TestProcessesShareALimit(t *testing.T) {
 	const perSecond, burst = 40, 200 // a burst of five seconds, so that a busy machine loses nothing
 	address, _ := redisServer(t)
