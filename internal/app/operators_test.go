@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/app"
+	"github.com/headgate-ai/headgate/lab/fake"
 )
 
 // A confirmation works once, for the same operator, operation and body.
@@ -227,7 +228,10 @@ func TestOperatorsWindow(t *testing.T) {
 func TestOperatorsMetrics(t *testing.T) {
 	t.Parallel()
 	shadow := strings.Replace(limited, "  budgets:", "    - {name: eyes, per: [\"ip\"], requests: {rate: 1/h}, shadow: true}\n  budgets:", 1)
-	g := start(t, setup{More: strings.Replace(shadow, "kind: memory", "kind: sqlite, path: "+filepath.Join(t.TempDir(), "l.db"), 1)})
+	g := start(t, setup{
+		More: strings.Replace(shadow, "kind: memory", "kind: sqlite, path: "+filepath.Join(t.TempDir(), "l.db"), 1),
+		Fake: func(c *fake.Config) { c.RateLimit.Requests = 100 },
+	})
 	for range 3 {
 		g.post(chatPath, chatBody)
 	}
