@@ -66,9 +66,9 @@ func (s timedStore) Report(ctx context.Context, changes []quota.Change) error {
 }
 
 // Beat implements quota.Shared.
-func (s timedStore) Beat(ctx context.Context) (quota.Gateways, error) {
+func (s timedStore) Beat(ctx context.Context, alive bool) (quota.Gateways, error) {
 	defer s.took("beat", time.Now())
-	return s.Shared.Beat(ctx)
+	return s.Shared.Beat(ctx, alive)
 }
 
 func (s timedStore) took(call string, begun time.Time) { s.journal.Synced(call, time.Since(begun)) }
