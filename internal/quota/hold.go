@@ -74,21 +74,48 @@ type taken struct {
 	local   int64
 }
 
-// lock locks every cell of the hold. They are all in one order, so that no two
-// calls wait for each other.
-func (h *Hold) lock(bounds []bounded) {
-	for i := range h.taken {
-		t := &h.taken[i]
-		t.lock(h.room)
-		t.cell.under(bounds[i].bound, bounds[i].since, h.begun)
+// gather lists what the call needs of the limits that concern it, and which they
+// are.
+func (h *Hold) gather(m *match, s *Subject, bytes int64, concerns []*concern) []*concern {
+	var last *rule
+	concerned := false
+	for i := range m.concerns {
+		c := &m.concerns[i]
+		l := c.limit
+		if c.asked {
+			if l.rule != last {
+				last, concerned = l.rule, l.rule.concerns(s)
+			}
+			if !concerned {
+				continue
+			}
+		}
+		if l.own != nil {
+			if _, ok := l.own(s); !ok {
+				continue
+			}
+		}
+		t := taken{limit: l, cell: c.find(h.room, s)}
+		if l.adapts != nil {
+			t.n = l.adapts.cost(bytes)
+		} else {
+			t.n = l.need(h.price, h.input, h.output)
+		}
+		h.taken = append(h.taken, t)
+		concerns = append(concerns, c)
+		h.budgets = h.budgets || l.budget != nil
 	}
+	return concerns
 }
 
-// lock locks the cell, and finds it again if it is dead.
-func (t *taken) lock(r *Room) {
-	for t.cell.mu.Lock(); t.cell.dead; t.cell.mu.Lock() {
-		t.cell.mu.Unlock()
-		t.cell = r.cells.find([]byte(t.cell.key))
+// lock locks every cell of the hold and brings it under the bound that holds.
+// They are all in one order, so that no two calls wait for each other.
+func (h *Hold) lock(p *Plan, s *Subject, concerns []*concern) {
+	for i, c := range concerns {
+		t := &h.taken[i]
+		t.cell = c.lock(h.room)
+		b, since, _ := t.limit.boundAt(s, p.since, h.begun)
+		t.cell.under(b, since, h.begun)
 	}
 }
 

@@ -17,6 +17,9 @@ type outputs struct {
 // of one issuer share it.
 type outputKey struct{ tenant, key, model string }
 
+// ofOutputs is what an outputKey is made of.
+var ofOutputs = []string{"tenant", "key", "model"}
+
 // length is an estimate, and how many answers made it.
 type length struct {
 	mu     sync.Mutex
