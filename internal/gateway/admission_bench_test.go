@@ -133,6 +133,6 @@ func (d *desk) admit(b *testing.B, secret string) {
 	a.tried(d.choice.Legs[0], true)
 	d.head = d.head[:0]
 	d.x.Values().PutInto(&d.head)
-	a.settle(llm.Usage{Input: 300, Output: 100}, nil)
+	a.close(llm.Usage{Input: 300, Output: 100}, nil)
 	d.x.Close()
 }

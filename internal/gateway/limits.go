@@ -82,7 +82,7 @@ func authorize(snap *Snapshot, who *authn.Grant, in *condition.Input) error {
 	return err
 }
 
-// account is what a call has reserved and will cost. It is to be settled in any
+// account is what a call has reserved and will cost. It is to be closed in any
 // case.
 type account struct {
 	g      *Gateway
@@ -112,7 +112,22 @@ func (a *account) reserve() error {
 	err := a.take()
 	a.asked.forget()
 	a.asked, a.facts = nil, nil
+	if err != nil {
+		a.release()
+	}
 	return err
+}
+
+// close settles what has not been settled so far. The account is not used any
+// more.
+func (a *account) close(u llm.Usage, err error) {
+	a.settle(u, err)
+	a.release()
+}
+
+func (a *account) release() {
+	a.hold.Release()
+	a.hold = nil
 }
 
 func (a *account) take() error {

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"sync"
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/llm"
@@ -21,6 +22,7 @@ type Hold struct {
 	growing       bool // more is being reserved
 	taken         []taken
 	takenRoom     [6]taken
+	chargeRoom    [1]llm.Charge
 
 	// Requests and Tokens are how the call stands against the tightest limit of
 	// its kind; their Limit is 0 where there is none.
@@ -28,6 +30,18 @@ type Hold struct {
 	low              *rule // the budget that has less left than its soft limit
 	// WayOut is there when a budget is at its end.
 	WayOut *WayOut
+}
+
+// holds are used again: a call in a thousand limits costs no memory.
+var holds = sync.Pool{New: func() any { return new(Hold) }}
+
+// Release gives up a hold that is settled or was refused. Nobody may use it any
+// more, nor what it was asked for.
+func (h *Hold) Release() {
+	if h != nil {
+		*h = Hold{}
+		holds.Put(h)
+	}
 }
 
 // WayOut is what a budget at its end lets through in the place of what was
@@ -77,6 +91,7 @@ type taken struct {
 // gather lists what the call needs of the limits that concern it, and which they
 // are.
 func (h *Hold) gather(m *match, s *Subject, bytes int64, concerns []*concern) []*concern {
+	h.taken = h.takenRoom[:0]
 	var last *rule
 	concerned := false
 	for i := range m.concerns {
@@ -95,13 +110,13 @@ func (h *Hold) gather(m *match, s *Subject, bytes int64, concerns []*concern) []
 				continue
 			}
 		}
-		t := taken{limit: l, cell: c.find(h.room, s)}
+		n := int64(0)
 		if l.adapts != nil {
-			t.n = l.adapts.cost(bytes)
+			n = l.adapts.cost(bytes)
 		} else {
-			t.n = l.need(h.price, h.input, h.output)
+			n = l.need(h.price, h.input, h.output)
 		}
-		h.taken = append(h.taken, t)
+		h.taken = append(h.taken, taken{limit: l, cell: c.find(h.room, s), n: n})
 		concerns = append(concerns, c)
 		h.budgets = h.budgets || l.budget != nil
 	}
@@ -165,39 +180,65 @@ func (h *Hold) decide() error {
 
 // stand notes how the call stands against the tightest limits.
 func (h *Hold) stand() {
+	var ofRequests, ofTokens tightest
 	for i := range h.taken {
 		t := &h.taken[i]
-		if t.limit.rule.shadow {
-			continue
-		}
-		if t.limit.budget != nil {
-			if t.limit.budget.low(t.left()) {
+		switch b := t.limit.budget; {
+		case t.limit.rule.shadow:
+		case b != nil:
+			if b.low(t.left()) {
 				h.low = t.limit.rule
 			}
-			continue
-		}
-		s := t.standing(h.begun)
-		switch t.limit.dimension {
-		case requests:
-			if s.tighter(h.Requests) {
-				h.Requests = s
-			}
-		case tokens, inputTokens, outputTokens:
-			if s.tighter(h.Tokens) {
-				h.Tokens = s
-			}
+		case t.limit.dimension == requests:
+			ofRequests.see(t, h.begun)
+		case t.limit.dimension != concurrent:
+			ofTokens.see(t, h.begun)
 		}
 	}
+	h.Requests, h.Tokens = ofRequests.standing(h.begun), ofTokens.standing(h.begun)
+}
+
+// tightest finds the limit that binds first: the one of which least is left, in
+// proportion.
+type tightest struct {
+	taken       *taken
+	left, limit int64
+}
+
+func (x *tightest) see(t *taken, now int64) {
+	left, limit := t.remaining(now)
+	if x.limit == 0 || float64(left)*float64(x.limit) < float64(x.left)*float64(limit) {
+		*x = tightest{t, left, limit}
+	}
+}
+
+func (x *tightest) standing(now int64) Standing {
+	if x.taken == nil {
+		return Standing{}
+	}
+	return x.taken.standing(now)
+}
+
+// remaining is how many of a rate are left, and of how many.
+func (t *taken) remaining(now int64) (left, limit int64) {
+	b := t.whole()
+	limit = b.capacity() / b.unit()
+	if t.cell.lease != nil {
+		left, _ = t.sharedStanding(now)
+		return left, limit
+	}
+	return max(0, b.available(&t.cell.state, now)) / b.unit(), limit
 }
 
 func (t *taken) standing(now int64) Standing {
 	b, s := t.whole(), &t.cell.state
-	st := Standing{Rule: t.limit.rule.name, Limit: b.capacity() / b.unit(), Window: time.Duration(b.period)}
+	st := Standing{Rule: t.limit.rule.name, Window: time.Duration(b.period)}
+	st.Remaining, st.Limit = t.remaining(now)
 	if t.cell.lease != nil {
-		st.Remaining, st.Reset = t.sharedStanding(now)
-		return st
+		_, st.Reset = t.sharedStanding(now)
+	} else {
+		st.Reset = time.Duration(b.reset(s, now))
 	}
-	st.Remaining, st.Reset = max(0, b.available(s, now))/b.unit(), time.Duration(b.reset(s, now))
 	return st
 }
 
@@ -241,8 +282,8 @@ type Settlement struct {
 }
 
 // Settle puts the truth in the place of what was reserved, and gives back the
-// places of what counts at once. It returns what the call cost each budget.
-// Only the first call does anything.
+// places of what counts at once. It returns what the call cost each budget, to be
+// used before the hold is released. Only the first call does anything.
 func (h *Hold) Settle(s Settlement, now time.Time) []llm.Charge {
 	if h == nil || h.settled {
 		return nil
@@ -263,6 +304,9 @@ func (h *Hold) Settle(s Settlement, now time.Time) []llm.Charge {
 		case b != nil:
 			t.settleLease(actual)
 			if b.settle(&t.cell.state, t.period, t.n, actual); actual > 0 {
+				if charges == nil {
+					charges = h.chargeRoom[:0]
+				}
 				charges = append(charges, llm.Charge{Scope: t.cell.key, Period: t.period / int64(time.Second), Amount: actual})
 			}
 		case t.cell.lease != nil:

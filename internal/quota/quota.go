@@ -70,11 +70,6 @@ type Standing struct {
 	Window time.Duration
 }
 
-// tighter is whether a binds before b: less of it is left, in proportion.
-func (a Standing) tighter(b Standing) bool {
-	return b.Limit == 0 || float64(a.Remaining)*float64(b.Limit) < float64(b.Remaining)*float64(a.Limit)
-}
-
 // Reserve takes what a call may need of every rule and budget that concerns it:
 // all of it, or nothing. A refusal is a *fault.Error that says which rule, how
 // much and when to come again. The Hold is never nil: it tells how the call
@@ -82,11 +77,12 @@ func (a Standing) tighter(b Standing) bool {
 // not refused.
 func (r *Room) Reserve(p *Plan, s *Subject, d Demand, now time.Time) (*Hold, error) {
 	m := p.matches.of(r, p, s)
-	h := &Hold{room: r, begun: r.at(now), price: d.Price, input: d.Input, output: d.Output, answers: m.answers}
+	h := holds.Get().(*Hold)
+	h.room, h.begun, h.answers = r, r.at(now), m.answers
+	h.price, h.input, h.output = d.Price, d.Input, d.Output
 	if d.Output == 0 {
 		h.output = h.answers.expect()
 	}
-	h.taken = h.takenRoom[:0]
 	var room [8]*concern
 	concerns := h.gather(m, s, d.Bytes, room[:0])
 	var err error
