@@ -119,7 +119,7 @@ func (d *desk) token(b *testing.B, i int) string {
 
 // admit does for one call what serve does, in the same order.
 func (d *desk) admit(b *testing.B, secret string) {
-	snap, rec := d.g.Snapshot(), &journal.Record{Start: time.Now()}
+	snap, rec := d.g.Snapshot(), &journal.Record{Start: time.Now(), Client: "192.0.2.1"}
 	who, err := d.g.Authn.Identify(&snap.Authn, secret, false, llm.Chat, rec.Start)
 	if err != nil {
 		b.Fatal(err)

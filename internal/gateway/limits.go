@@ -138,7 +138,7 @@ func (a *account) take() error {
 	}
 	s := &a.asked.subject
 	*s = quota.Subject{
-		Principal: a.who.Principal, Model: a.model(), Provider: leg.Provider, IP: a.x.Client(), Region: a.x.Region(),
+		Principal: a.who.Principal, Model: a.model(), Provider: leg.Provider, IP: a.rec.Client, Region: a.x.Region(),
 		Claims: a.who.Claims(), Facts: a.facts,
 	}
 	if a.facts != nil {
@@ -148,7 +148,8 @@ func (a *account) take() error {
 		a.count = a.g.counting.prompt(a.call, leg.Model)
 	}
 	var err error
-	a.hold, err = a.g.Quota.Reserve(&a.snap.Quota, s, a.demand(), time.Now())
+	now := time.Now()
+	a.hold, err = a.g.Quota.Reserve(&a.snap.Quota, s, a.demand(), now)
 	if err != nil && (a.degrade() || a.shorten(leg.Model)) {
 		return a.take()
 	}
@@ -156,7 +157,7 @@ func (a *account) take() error {
 		a.call.Bound = max(1, most/max(1, a.call.Choices))
 		a.x.ResponseHeader()["X-Degraded"] = []string{"max_tokens"}
 	}
-	a.asked.tell(a.x, a.hold)
+	a.asked.tell(a.x, a.hold, now)
 	return err
 }
 
@@ -212,12 +213,12 @@ func (a *account) priceOf(leg fleet.Leg) {
 }
 
 // tell tells the client how it stands, in the dialect's own headers and in the
-// common ones, whether its call is let through or not.
-func (q *question) tell(x *edge.Exchange, h *quota.Hold) {
+// common ones, whether its call is let through or not. now is when it was asked.
+func (q *question) tell(x *edge.Exchange, h *quota.Hold, now time.Time) {
 	if h == nil {
 		return
 	}
-	q.limits = wire.Limits{Requests: limitOf(&h.Requests), Tokens: limitOf(&h.Tokens), Now: time.Now()}
+	q.limits = wire.Limits{Requests: limitOf(&h.Requests), Tokens: limitOf(&h.Tokens), Now: now}
 	values := x.Values()
 	x.Inbound.Limits(values, &q.limits)
 	wire.GenericLimits(values, &q.limits)

@@ -40,19 +40,34 @@ func (v *Values) Time(name string, t time.Time) {
 // Duration is a header whose value is a length such as 1s, 6m0s or 250ms,
 // rounded up to milliseconds.
 func (v *Values) Duration(name string, d time.Duration) {
-	d = (d + time.Millisecond - 1) / time.Millisecond * time.Millisecond
-	if d >= time.Second || d <= 0 {
-		if m := d / time.Minute; m > 0 {
-			if m >= 60 {
-				v.Buf = append(strconv.AppendInt(v.Buf, int64(m/60), 10), 'h')
-			}
-			v.Buf = append(strconv.AppendInt(v.Buf, int64(m%60), 10), 'm')
-		}
-		v.Buf = append(strconv.AppendFloat(v.Buf, float64(d%time.Minute/time.Millisecond)/1000, 'f', -1, 64), 's')
+	ms := max(0, int64((d+time.Millisecond-1)/time.Millisecond))
+	if ms > 0 && ms < 1000 {
+		v.Buf = append(strconv.AppendInt(v.Buf, ms, 10), "ms"...)
 	} else {
-		v.Buf = append(strconv.AppendInt(v.Buf, int64(d/time.Millisecond), 10), "ms"...)
+		v.Buf = appendMinutes(v.Buf, ms)
 	}
 	v.End(name)
+}
+
+// appendMinutes spells milliseconds as hours, minutes and seconds, as package time
+// does.
+func appendMinutes(b []byte, ms int64) []byte {
+	const perMinute = 60_000
+	if m := ms / perMinute; m > 0 {
+		if m >= 60 {
+			b = append(strconv.AppendInt(b, m/60, 10), 'h')
+		}
+		b = append(strconv.AppendInt(b, m%60, 10), 'm')
+	}
+	ms %= perMinute
+	b = strconv.AppendInt(b, ms/1000, 10)
+	if part := ms % 1000; part > 0 {
+		b = append(b, '.', byte('0'+part/100), byte('0'+part/10%10), byte('0'+part%10))
+		for b[len(b)-1] == '0' {
+			b = b[:len(b)-1]
+		}
+	}
+	return append(b, 's')
 }
 
 // Reset makes v ready to be used again; the buffer stays.

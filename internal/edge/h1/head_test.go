@@ -3,6 +3,7 @@
 package h1
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"slices"
@@ -55,6 +56,25 @@ func TestHeadWithoutMap(t *testing.T) {
 		}
 		if log := s.log.String(); log != "" {
 			t.Error(log)
+		}
+	}
+}
+
+// What ends a field is taken out wherever it stands, and nothing else.
+func TestBlank(t *testing.T) {
+	for c := range 256 {
+		for n := range 20 {
+			for at := range n {
+				got := bytes.Repeat([]byte{'\t'}, n)
+				got[at] = byte(c)
+				want := slices.Clone(got)
+				if c == '\r' || c == '\n' || c == 0 {
+					want[at] = ' '
+				}
+				if blank(got); !bytes.Equal(got, want) {
+					t.Fatalf("%q, want %q", got, want)
+				}
+			}
 		}
 	}
 }
