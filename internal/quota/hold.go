@@ -216,7 +216,7 @@ func (x *tightest) standing(now int64) Standing {
 	if x.taken == nil {
 		return Standing{}
 	}
-	return x.taken.standing(now)
+	return x.taken.standingAt(x.left, x.limit, now)
 }
 
 // remaining is how many of a rate are left, and of how many.
@@ -231,15 +231,19 @@ func (t *taken) remaining(now int64) (left, limit int64) {
 }
 
 func (t *taken) standing(now int64) Standing {
-	b, s := t.whole(), &t.cell.state
-	st := Standing{Rule: t.limit.rule.name, Window: time.Duration(b.period)}
-	st.Remaining, st.Limit = t.remaining(now)
+	left, limit := t.remaining(now)
+	return t.standingAt(left, limit, now)
+}
+
+func (t *taken) standingAt(left, limit, now int64) Standing {
+	b := t.whole()
+	s := Standing{Rule: t.limit.rule.name, Limit: limit, Remaining: left, Window: time.Duration(b.period)}
 	if t.cell.lease != nil {
-		_, st.Reset = t.sharedStanding(now)
+		_, s.Reset = t.sharedStanding(now)
 	} else {
-		st.Reset = time.Duration(b.reset(s, now))
+		s.Reset = time.Duration(b.reset(&t.cell.state, now))
 	}
-	return st
+	return s
 }
 
 // wait is how long until what is needed can be had.

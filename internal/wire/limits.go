@@ -47,16 +47,17 @@ func GenericLimits(v *Values, l *Limits) {
 
 // list is a header with an item for each limit.
 func (l *Limits) list(v *Values, name string, item func(*Limit, []byte, string) []byte) {
+	v.begin(name)
 	if l.Requests.Limit > 0 {
-		v.Buf = item(&l.Requests, v.Buf, requests)
+		v.lines = item(&l.Requests, v.lines, requests)
 	}
 	if l.Tokens.Limit > 0 {
 		if l.Requests.Limit > 0 {
-			v.Buf = append(v.Buf, ", "...)
+			v.lines = append(v.lines, ", "...)
 		}
-		v.Buf = item(&l.Tokens, v.Buf, "tokens")
+		v.lines = item(&l.Tokens, v.lines, "tokens")
 	}
-	v.End(name)
+	v.end()
 }
 
 // appendState is an item of RateLimit: what is left, and when more comes.

@@ -3,6 +3,7 @@
 package h1
 
 import (
+	"bytes"
 	"encoding/binary"
 	"net/http"
 	"net/textproto"
@@ -42,8 +43,8 @@ func (w *response) endHead() {
 }
 
 // BeginHead begins an answer with a status. Fields can then be added to those of
-// Header with Put and PutBytes, which write them out without a map; EndHead ends
-// that. Like Header, the three belong to the handler's goroutine. It does nothing
+// Header with Put, PutBytes and PutLines, which write them out without a map;
+// EndHead ends that. Like Header, all of these belong to the handler's goroutine. It does nothing
 // where WriteHeader would not.
 func (w *response) BeginHead(status int) {
 	w.mu.Lock()
@@ -70,6 +71,18 @@ func (w *response) PutBytes(name string, value []byte) {
 		w.head = append(append(w.head, name...), ": "...)
 		w.head = append(append(w.head, value...), "\r\n"...)
 		blank(w.head[at : len(w.head)-2])
+	}
+}
+
+// PutLines adds n fields that say nothing of the body or the connection, as lines
+// with their ends. Where there are other line ends than those, none is added.
+func (w *response) PutLines(lines []byte, n int) {
+	switch {
+	case w.head == nil:
+	case bytes.Count(lines, []byte{'\r'}) != n || bytes.Count(lines, []byte{'\n'}) != n:
+		w.c.s.logf("h1: the handler set header fields that are not one line each")
+	default:
+		w.head = append(w.head, lines...)
 	}
 }
 
