@@ -60,7 +60,8 @@ func BenchmarkContended(b *testing.B) {
 		wg.Go(func() {
 			s := by("a")
 			for range each {
-				_, _ = r.Reserve(p, s, Demand{}, time.Now())
+				h, _ := r.Reserve(p, s, Demand{}, time.Now())
+				h.Release()
 			}
 		})
 	}

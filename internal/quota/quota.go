@@ -60,16 +60,6 @@ type Demand struct {
 	Price *meter.Price
 }
 
-// Standing is how a call stands against one limit.
-type Standing struct {
-	Rule             string
-	Limit, Remaining int64
-	// Reset is when all of it will be there, from now on.
-	Reset time.Duration
-	// Window is the period that the limit is counted by, 0 for a number at once.
-	Window time.Duration
-}
-
 // Reserve takes what a call may need of every rule and budget that concerns it:
 // all of it, or nothing. A refusal is a *fault.Error that says which rule, how
 // much and when to come again. The Hold is never nil: it tells how the call
