@@ -33,7 +33,18 @@ type digest [sha256.Size]byte
 // would let a digest be extended to a longer message; no digest ever leaves
 // this process, and the fixed length of the pepper keeps key and secret apart.
 func hash(secret string) digest {
-	var room [len(pepper) + 224]byte // most secrets fit, and cost no allocation
+	const most = 224
+	if len(secret) > most {
+		return hashLong(secret)
+	}
+	var room [len(pepper) + most]byte // most secrets fit, and cost no allocation
+	return sha256.Sum256(append(append(room[:0], pepper[:]...), secret...))
+}
+
+// hashLong has the larger room that a token needs, which a key's hash would
+// have to clear for nothing.
+func hashLong(secret string) digest {
+	var room [len(pepper) + 2016]byte
 	return sha256.Sum256(append(append(room[:0], pepper[:]...), secret...))
 }
 
@@ -99,10 +110,9 @@ func (r *Room) Identify(p *Plan, secret string, basic bool, op llm.Operation, no
 // find looks for a credential among the configuration's keys, the minted ones
 // and the tokens, in this order.
 func (r *Room) find(p *Plan, secret string, now time.Time) (*Grant, error) {
-	if len(secret) <= p.longest { // how long keys are is no secret
-		if g, ok := p.keys[hash(secret)]; ok {
-			return g, nil
-		}
+	d := hash(secret)
+	if g, ok := p.keys[d]; ok {
+		return g, nil
 	}
 	if strings.HasPrefix(secret, mintedPrefix) {
 		if g, err := r.findMinted(secret, now); g != nil || err != nil {
@@ -110,27 +120,15 @@ func (r *Room) find(p *Plan, secret string, now time.Time) (*Grant, error) {
 		}
 	}
 	if p.tokens != nil {
-		return r.findToken(p.tokens, secret, now)
-	}
-	return nil, errUnknown
-}
-
-// findToken looks for a token among those that are verified, or verifies it.
-func (r *Room) findToken(t *tokens, secret string, now time.Time) (*Grant, error) {
-	var made tag
-	if len(secret) <= maxToken { // verify refuses the others
-		made = tags.of(secret)
-		if g := r.cached(t, made, now); g != nil {
+		if g := r.cached(p.tokens, d, now); g != nil {
 			return g, nil
 		}
+		if looksLikeToken(secret) {
+			return r.verify(p.tokens, secret, d, now)
+		}
 	}
-	if !looksLikeToken(secret) {
-		return nil, errUnknown
-	}
-	return r.verify(t, secret, made, now)
+	return nil, fault.New(fault.Unauthenticated, "authn.Identify", "The API key is not known to this gateway.")
 }
-
-var errUnknown = fault.New(fault.Unauthenticated, "authn.Identify", "The API key is not known to this gateway.")
 
 // Adopt begins to fetch the issuers' keys that a new plan needs and stops to
 // fetch those that it does not. Without it the first token of an issuer waits

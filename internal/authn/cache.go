@@ -20,7 +20,7 @@ type verdict struct {
 	keys   *publicKeys // at that time; nil with HMAC
 }
 
-// tokenCache remembers verdicts by the token's tag, because a signature costs
+// tokenCache remembers verdicts by the token's hash, because a signature costs
 // a hundred times what a lookup does. Only good tokens are kept, so that bad
 // ones push out nothing. It is bounded; what has not been asked for since the
 // hand of the clock last came by is forgotten first.
@@ -28,23 +28,23 @@ type tokenCache struct{ shards [cacheShards]cacheShard }
 
 type cacheShard struct {
 	mu      sync.RWMutex
-	entries map[tag]*cacheEntry
+	entries map[digest]*cacheEntry
 	ring    []*cacheEntry
 	hand    int
 }
 
 type cacheEntry struct {
-	key  tag
+	key  digest
 	v    atomic.Pointer[verdict]
 	used atomic.Bool
 }
 
-func (c *tokenCache) shard(t tag) *cacheShard { return &c.shards[t[0]%cacheShards] }
+func (c *tokenCache) shard(d digest) *cacheShard { return &c.shards[d[0]%cacheShards] }
 
-func (c *tokenCache) get(t tag) *verdict {
-	s := c.shard(t)
+func (c *tokenCache) get(d digest) *verdict {
+	s := c.shard(d)
 	s.mu.RLock()
-	e := s.entries[t]
+	e := s.entries[d]
 	s.mu.RUnlock()
 	if e == nil {
 		return nil
@@ -55,20 +55,20 @@ func (c *tokenCache) get(t tag) *verdict {
 	return e.v.Load()
 }
 
-func (c *tokenCache) put(t tag, v *verdict) {
-	s := c.shard(t)
+func (c *tokenCache) put(d digest, v *verdict) {
+	s := c.shard(d)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.entries[t]; e != nil {
+	if e := s.entries[d]; e != nil {
 		e.v.Store(v)
 		return
 	}
-	e := &cacheEntry{key: t}
+	e := &cacheEntry{key: d}
 	e.v.Store(v)
 	if s.entries == nil {
-		s.entries = map[tag]*cacheEntry{}
+		s.entries = map[digest]*cacheEntry{}
 	}
-	s.entries[t] = e
+	s.entries[d] = e
 	if len(s.ring) < cacheSize {
 		s.ring = append(s.ring, e)
 		return

@@ -140,12 +140,11 @@ func checkClass(p *setting.Problems, path, class string) {
 
 // Plan is the compiled configuration.
 type Plan struct {
-	keys    map[digest]*Grant
-	longest int     // of their secrets, in bytes
-	open    *Grant  // everyone's grant when no keys are needed
-	tokens  *tokens // nil where no issuer is trusted
-	tiers   map[string]TierConfig
-	access  access
+	keys   map[digest]*Grant
+	open   *Grant  // everyone's grant when no keys are needed
+	tokens *tokens // nil where no issuer is trusted
+	tiers  map[string]TierConfig
+	access access
 }
 
 // Compile resolves the keys' secrets and compiles what can be. It notes secrets
@@ -175,7 +174,6 @@ func (c *Config) Compile(p *setting.Problems) (Plan, []string) {
 			continue
 		}
 		plan.keys[d] = k.grant()
-		plan.longest = max(plan.longest, len(secret))
 		secrets = append(secrets, secret)
 	}
 	tokens, more := c.compileJWT(p)

@@ -153,7 +153,7 @@ func because(err error) *fault.Error {
 var parser = jwt.NewParser(jwt.WithoutClaimsValidation(), jwt.WithStrictDecoding())
 
 // verify checks a token that is not in the cache and remembers a good one.
-func (r *Room) verify(t *tokens, token string, made tag, now time.Time) (*Grant, error) {
+func (r *Room) verify(t *tokens, token string, d digest, now time.Time) (*Grant, error) {
 	if len(token) > maxToken {
 		return nil, errTooLong
 	}
@@ -182,7 +182,7 @@ func (r *Room) verify(t *tokens, token string, made tag, now time.Time) (*Grant,
 		return nil, errMissing // the validator has asked this; it costs nothing to ask again
 	}
 	g := is.grant(claims)
-	r.verified.put(made, &verdict{grant: g, until: exp.Time, tokens: t, issuer: is, keys: keys})
+	r.verified.put(d, &verdict{grant: g, until: exp.Time, tokens: t, issuer: is, keys: keys})
 	return g, nil
 }
 
@@ -231,8 +231,8 @@ func (r *Room) keyFor(is *issuer, parsed *jwt.Token) (any, *publicKeys, error) {
 
 // cached is the grant of a token that has been verified and of which nothing
 // has changed since: not the plan, not the issuer's keys.
-func (r *Room) cached(t *tokens, made tag, now time.Time) *Grant {
-	v := r.verified.get(made)
+func (r *Room) cached(t *tokens, d digest, now time.Time) *Grant {
+	v := r.verified.get(d)
 	if v == nil || v.tokens != t || !now.Before(v.until) {
 		return nil
 	}

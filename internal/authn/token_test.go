@@ -290,10 +290,10 @@ func TestCache(t *testing.T) {
 	}
 	var c tokenCache
 	v := &verdict{until: now}
-	var hot tag
+	var hot digest
 	c.put(hot, v)
 	for i := range 4 * cacheSize * cacheShards {
-		c.put(tag{byte(i), byte(i >> 8), byte(i >> 16), 1}, v)
+		c.put(digest{byte(i), byte(i >> 8), byte(i >> 16), 1}, v)
 		if c.get(hot) == nil {
 			t.Fatal("what is asked for all the time was forgotten")
 		}
