@@ -95,7 +95,7 @@ func (a *App) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			a.gateway.Quota.Sweep(now)
+			a.gateway.Quota.Sweep(&a.gateway.Snapshot().Quota, now)
 			if n%pruneEvery == 0 && a.gateway.Ledger != nil {
 				if err := a.gateway.Ledger.Prune(ctx, now.Add(-longestPeriod).Unix()); err != nil && ctx.Err() == nil {
 					a.log.Warn("balances of periods long past stay in the ledger until the next try", "error", err.Error())

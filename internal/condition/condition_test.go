@@ -216,3 +216,31 @@ func TestTime(t *testing.T) {
 		t.Errorf("%v for one evaluation; at most %v", best, most)
 	}
 }
+
+// Every field that is named has a reader that tells its values apart, and the
+// others have none.
+func TestNames(t *testing.T) {
+	for i := range variables {
+		v := &variables[i]
+		read := v.field.Names()
+		if v.num != nil || v.other != nil || v.field == Time {
+			if len(read) != 0 {
+				t.Errorf("%s is no name", v.name)
+			}
+			continue
+		}
+		if len(read) != 1 {
+			t.Fatalf("%s has %d readers", v.name, len(read))
+		}
+		one, other := Input{}, Input{
+			Path: "a", Model: "a", Op: "a", Dialect: "a", Method: "a", IP: "a", Region: "a", Intent: "a", Stream: true,
+			Key: "a", Tenant: "a", User: "a", Tier: "a", Owner: "a",
+		}
+		if read[0](&one) == read[0](&other) {
+			t.Errorf("%s reads the same of two requests that differ", v.name)
+		}
+	}
+	if n := len((Path | Model | Tokens | Time).Names()); n != 2 {
+		t.Errorf("%d readers of two names", n)
+	}
+}

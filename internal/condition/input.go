@@ -91,6 +91,34 @@ const (
 // that are called by intent, and resources that have an owner.
 const unfilled = Intent | Owner
 
+// Named are the fields that are names and flags. A verdict on nothing else is the
+// same for all requests that have these in common.
+const Named = Path | Model | Op | Dialect | Method | IP | Region | Intent | Stream | Key | Tenant | User | Tier | Owner
+
+// Names are readers of the fields in f that are Named: each of them says of two
+// inputs the same where the field is the same.
+func (f Fields) Names() (all []func(*Input) string) {
+	var seen Fields
+	for i := range variables {
+		v := &variables[i]
+		if !v.field.Within(f&Named) || v.field.Within(seen) {
+			continue
+		}
+		seen |= v.field
+		if v.text != nil {
+			all = append(all, v.text)
+		} else {
+			all = append(all, func(in *Input) string {
+				if v.flag(in) {
+					return "true"
+				}
+				return "false"
+			})
+		}
+	}
+	return all
+}
+
 // Within is whether everything in f is also in allowed.
 func (f Fields) Within(allowed Fields) bool { return f&^allowed == 0 }
 

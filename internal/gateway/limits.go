@@ -87,7 +87,7 @@ func authorize(snap *Snapshot, who *authn.Grant, in *condition.Input, rec *journ
 	return err
 }
 
-// account is what a call has reserved and will cost. It is to be settled in any
+// account is what a call has reserved and will cost. It is to be closed in any
 // case.
 type account struct {
 	g      *Gateway
@@ -117,7 +117,22 @@ func (a *account) reserve() error {
 	err := a.take()
 	a.asked.forget()
 	a.asked, a.facts = nil, nil
+	if err != nil {
+		a.release()
+	}
 	return err
+}
+
+// close settles what has not been settled so far. The account is not used any
+// more.
+func (a *account) close(u llm.Usage, err error) {
+	a.settle(u, err)
+	a.release()
+}
+
+func (a *account) release() {
+	a.hold.Release()
+	a.hold = nil
 }
 
 func (a *account) take() error {
@@ -128,7 +143,7 @@ func (a *account) take() error {
 	}
 	s := &a.asked.subject
 	*s = quota.Subject{
-		Principal: a.who.Principal, Model: a.model(), Provider: leg.Provider, IP: a.x.Client(), Region: a.x.Region(),
+		Principal: a.who.Principal, Model: a.model(), Provider: leg.Provider, IP: a.rec.Client, Region: a.x.Region(),
 		Claims: a.who.Claims(), Facts: a.facts,
 	}
 	if a.facts != nil {
@@ -138,7 +153,8 @@ func (a *account) take() error {
 		a.count = a.g.counting.prompt(a.call, leg.Model)
 	}
 	var err error
-	a.hold, err = a.g.Quota.Reserve(&a.snap.Quota, s, a.demand(), time.Now())
+	now := time.Now()
+	a.hold, err = a.g.Quota.Reserve(&a.snap.Quota, s, a.demand(), now)
 	if err != nil && (a.degrade() || a.shorten(leg.Model)) {
 		return a.take()
 	}
@@ -146,7 +162,7 @@ func (a *account) take() error {
 		a.call.Bound = max(1, most/max(1, a.call.Choices))
 		a.changed(journal.AnswerBounded)
 	}
-	a.asked.tell(a.x, a.hold)
+	a.asked.tell(a.x, a.hold, now)
 	decisions := a.rec.Decisions()
 	decisions.Limit = a.hold.Binding()
 	decisions.Reserve(a.hold.Reserved())
@@ -211,14 +227,14 @@ func (a *account) priceOf(leg fleet.Leg) {
 }
 
 // tell tells the client how it stands, in the dialect's own headers and in the
-// common ones, whether its call is let through or not.
-func (q *question) tell(x *edge.Exchange, h *quota.Hold) {
+// common ones, whether its call is let through or not. now is when it was asked.
+func (q *question) tell(x *edge.Exchange, h *quota.Hold, now time.Time) {
 	if h == nil {
 		return
 	}
 	q.limits = wire.Limits{
 		Requests: limitOf(&h.Requests), Tokens: limitOf(&h.Tokens),
-		Now: time.Now(),
+		Now: now,
 	}
 	if o := h.Other; o != nil {
 		q.limits.Other, q.limits.Unit, q.limits.Refused = limitOf(&o.Standing), o.Unit, o.Refused

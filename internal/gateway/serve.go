@@ -119,7 +119,7 @@ func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, r
 	if rec.Mark(journal.Reserve, time.Now()); err != nil {
 		return err
 	}
-	defer func() { acct.settle(rec.Usage, err) }()
+	defer func() { acct.close(rec.Usage, err) }()
 
 	got, err := attempt.Do(ctx, choice.Legs, func(ctx context.Context, leg fleet.Leg) (*upstream.Reply, bool, error) {
 		reply, again, err := g.send(ctx, snap, x, rec, call, leg)

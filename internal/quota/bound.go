@@ -29,9 +29,9 @@ var algorithms = map[string]algorithm{"gcra": algGCRA, "bucket": algBucket, "win
 // bound is what one limit allows: count in a period of nanoseconds, and burst
 // at once.
 type bound struct {
-	algorithm
 	count, period, burst int64
-	fine                 bool // in thousandths, as limits that move count
+	algorithm
+	fine bool // in thousandths, as limits that move count
 }
 
 // fineness is the parts that a bound which is fine counts one in.

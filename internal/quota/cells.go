@@ -7,15 +7,16 @@ import (
 )
 
 // cell is the state of one limit for one subject, such as one key's requests.
+// What every call needs comes first, so that it lies in one line of cache.
 type cell struct {
-	key     string
 	mu      sync.Mutex
-	bound   bound // under which the state was kept
-	touched int64 // when it was last used
-	holds   int   // calls that have taken of it and not settled
-	state   state
+	holds   int32  // calls that have taken of it and not settled
 	dead    bool   // it has left the table: look it up again
 	lease   *lease // of a shared count; nil where none is shared
+	touched int64  // when it was last used
+	bound   bound  // under which the state was kept
+	state   state
+	key     string
 	// override is the subject's own bound, if operators have set one.
 	override atomic.Pointer[overridden]
 }
@@ -143,4 +144,13 @@ func (t *cells) len() (n int) {
 		t.shards[i].mu.RUnlock()
 	}
 	return n
+}
+
+// lock locks a cell, or where it is dead the one that has its place.
+func (r *Room) lock(c *cell) *cell {
+	for c.mu.Lock(); c.dead; c.mu.Lock() {
+		c.mu.Unlock()
+		c = r.cells.find([]byte(c.key))
+	}
+	return c
 }

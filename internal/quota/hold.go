@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"sync"
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/llm"
@@ -21,6 +22,7 @@ type Hold struct {
 	growing       bool // more is being reserved
 	taken         []taken
 	takenRoom     [6]taken
+	chargeRoom    [1]llm.Charge
 
 	// Requests and Tokens are how the call stands against the tightest limit of
 	// its kind; their Limit is 0 where there is none.
@@ -30,6 +32,18 @@ type Hold struct {
 	refuser          *rule  // what refused the call
 	// WayOut is there when a budget is at its end.
 	WayOut *WayOut
+}
+
+// holds are used again, so that admission costs a call no memory.
+var holds = sync.Pool{New: func() any { return new(Hold) }}
+
+// Release gives up a hold that is settled or was refused. Nobody may use it any
+// more, nor the charges that it settled with.
+func (h *Hold) Release() {
+	if h != nil {
+		*h = Hold{}
+		holds.Put(h)
+	}
 }
 
 // WayOut is what a budget at its end lets through in the place of what was
@@ -77,21 +91,50 @@ type taken struct {
 	local   int64
 }
 
-// lock locks every cell of the hold. They are all in one order, so that no two
-// calls wait for each other.
-func (h *Hold) lock(bounds []bounded) {
-	for i := range h.taken {
-		t := &h.taken[i]
-		t.lock(h.room)
-		t.cell.under(bounds[i].bound, bounds[i].since, h.begun)
+// gather lists what the call needs of the limits that concern it, and which they
+// are.
+func (h *Hold) gather(m *match, s *Subject, bytes int64, concerns []*concern) []*concern {
+	h.taken = h.takenRoom[:0]
+	var last *rule
+	concerned := false
+	for i := range m.concerns {
+		c := &m.concerns[i]
+		l := c.limit
+		if c.asked {
+			if l.rule != last {
+				last, concerned = l.rule, l.rule.concerns(s)
+			}
+			if !concerned {
+				continue
+			}
+		}
+		if l.own != nil {
+			if _, ok := l.own(s); !ok {
+				continue
+			}
+		}
+		n := int64(0)
+		if l.adapts != nil {
+			n = l.adapts.cost(bytes)
+		} else {
+			n = l.need(h.price, h.input, h.output)
+		}
+		h.taken = append(h.taken, taken{limit: l, cell: c.find(h.room, s), n: n})
+		concerns = append(concerns, c)
+		h.budgets = h.budgets || l.budget != nil
 	}
+	return concerns
 }
 
-// lock locks the cell, and finds it again if it is dead.
-func (t *taken) lock(r *Room) {
-	for t.cell.mu.Lock(); t.cell.dead; t.cell.mu.Lock() {
-		t.cell.mu.Unlock()
-		t.cell = r.cells.find([]byte(t.cell.key))
+// lock locks every cell of the hold and brings it under the bound that holds.
+// They are all in one order, so that no two calls wait for each other.
+func (h *Hold) lock(p *Plan, s *Subject, concerns []*concern) {
+	for i, c := range concerns {
+		t := &h.taken[i]
+		t.cell = c.lock(h.room)
+		b, since, _ := t.limit.boundAt(s, p.since, h.begun)
+		b, since = t.cell.boundOf(t.limit, b, since, h.begun)
+		t.cell.under(b, since, h.begun)
 	}
 }
 
@@ -139,56 +182,6 @@ func (h *Hold) decide() error {
 	return nil
 }
 
-// stand notes how the call stands against the tightest limits, and against what
-// refused it.
-func (h *Hold) stand(refused *taken) {
-	if refused != nil {
-		h.refuser = refused.limit.rule
-	}
-	var places Standing
-	for i := range h.taken {
-		t := &h.taken[i]
-		if t.limit.rule.shadow {
-			continue
-		}
-		if t.limit.budget != nil {
-			h.standBudget(t, refused)
-			continue
-		}
-		s := t.standing(h.begun)
-		switch t.limit.dimension {
-		case requests:
-			if s.tighter(h.Requests) {
-				h.Requests = s
-			}
-		case tokens, inputTokens, outputTokens:
-			if s.tighter(h.Tokens) {
-				h.Tokens = s
-			}
-		case concurrent:
-			if t == refused {
-				h.consider(s, unitPlaces, true)
-			} else if s.tighter(places) {
-				places = s
-			}
-		}
-	}
-	if h.Requests.Limit == 0 && h.Tokens.Limit == 0 && places.Limit > 0 { // else it says little to who was let in
-		h.consider(places, unitPlaces, false)
-	}
-}
-
-func (t *taken) standing(now int64) Standing {
-	b, s := t.whole(), &t.cell.state
-	st := Standing{Rule: t.limit.rule.name, Limit: b.capacity() / b.unit(), Window: time.Duration(b.period)}
-	if t.cell.lease != nil {
-		st.Remaining, st.Reset = t.sharedStanding(now)
-		return st
-	}
-	st.Remaining, st.Reset = max(0, b.available(s, now))/b.unit(), time.Duration(b.reset(s, now))
-	return st
-}
-
 // wait is how long until what is needed can be had.
 func (t *taken) wait(now int64) int64 {
 	if b := t.limit.budget; b != nil {
@@ -229,8 +222,8 @@ type Settlement struct {
 }
 
 // Settle puts the truth in the place of what was reserved, and gives back the
-// places of what counts at once. It returns what the call cost each budget.
-// Only the first call does anything.
+// places of what counts at once. It returns what the call cost each budget, to be
+// used before the hold is released. Only the first call does anything.
 func (h *Hold) Settle(s Settlement, now time.Time) []llm.Charge {
 	if h == nil || h.settled {
 		return nil
@@ -251,6 +244,9 @@ func (h *Hold) Settle(s Settlement, now time.Time) []llm.Charge {
 		case b != nil:
 			t.settleLease(actual)
 			if b.settle(&t.cell.state, t.period, t.n, actual); actual > 0 {
+				if charges == nil {
+					charges = h.chargeRoom[:0]
+				}
 				charges = append(charges, llm.Charge{Scope: t.cell.key, Period: t.period / int64(time.Second), Amount: actual})
 			}
 		case t.cell.lease != nil:

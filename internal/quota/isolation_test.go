@@ -149,7 +149,8 @@ func TestTenantsAreApart(t *testing.T) {
 				}
 			}
 			if step == 99 {
-				both.Sweep(now)
+				both.Sweep(shared["alpha"].plan, now)
+				shared["beta"].plan.matches.sweep()
 			}
 		}
 		if ops < 10_000 || refused < 1000 || refused > ops/2 {

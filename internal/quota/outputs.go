@@ -17,11 +17,14 @@ type outputs struct {
 // of one issuer share it.
 type outputKey struct{ tenant, key, model string }
 
+// ofOutputs is what an outputKey is made of.
+var ofOutputs = []string{"tenant", "key", "model"}
+
 // length is an estimate, and how many answers made it.
 type length struct {
 	mu     sync.Mutex
 	tokens float64
-	seen   int
+	seen   int // up to manySeen
 }
 
 const (
@@ -30,6 +33,10 @@ const (
 	// let several through where there is enough for one.
 	firstGuess = 4096
 	quantile   = 0.9
+	// shortestStep is the part that an estimate moves by in the end, from manySeen
+	// answers on.
+	shortestStep = 0.05
+	manySeen     = 1 / (shortestStep * shortestStep)
 	// mostOutputs bounds what is remembered, and mostOfTenant what of it is one
 	// tenant's: with globs, the names of models are the clients', and one who
 	// invents them must not keep others from being learnt of.
@@ -69,15 +76,19 @@ func (l *length) expect() int64 {
 // learn moves the estimate towards where nine of ten answers stay below it
 // (stochastic approximation, Robbins and Monro 1951): up by nine steps for one
 // that is longer, down by one for one that is not. The steps are long at first
-// and then a twentieth.
+// and then the shortest.
 func (l *length) learn(tokens int64) {
 	if l == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.seen++
-	step := max(0.05, 1/math.Sqrt(float64(l.seen))) * max(l.tokens, float64(tokens)/4, 1)
+	step := shortestStep
+	if l.seen < manySeen {
+		l.seen++
+		step = 1 / math.Sqrt(float64(l.seen))
+	}
+	step *= max(l.tokens, float64(tokens)/4, 1)
 	if float64(tokens) > l.tokens {
 		l.tokens = min(l.tokens+step*quantile, max(float64(tokens), l.tokens))
 	} else {

@@ -70,9 +70,12 @@ func (o *overrides) get(id string) *atomic.Pointer[overridden] {
 
 // boundAt is the bound for a subject at a time, and since when it holds.
 func (l *limit) boundAt(s *Subject, planned, now int64) (b bound, since int64, ok bool) {
-	if l.own != nil {
+	switch {
+	case l.own != nil:
 		b, ok = l.own(s)
 		return b, planned, ok
+	case l.adapts == nil && l.override.Load() == nil: // as most are, and most of the time
+		return l.bound, planned, true
 	}
 	b, since = l.effective(planned, now)
 	return b, since, true

@@ -84,12 +84,11 @@ func (r *Room) setSubject(l *limit, since, at int64, x *overridden) (held bound,
 		return held, fmt.Errorf("%w: %d subjects have a bound of their own; reset some, or set the rule's", errOverride, mostSubjects)
 	}
 	all, since := l.effective(since, at)
-	t := taken{cell: r.cells.find(key)}
-	t.lock(r)
-	defer t.cell.mu.Unlock()
-	held, _ = t.cell.boundOf(l, all, since, at)
-	t.cell.override.Store(x)
-	r.overrides.subjects[string(key)] = t.cell
+	c := r.lock(r.cells.find(key))
+	defer c.mu.Unlock()
+	held, _ = c.boundOf(l, all, since, at)
+	c.override.Store(x)
+	r.overrides.subjects[string(key)] = c
 	return held, nil
 }
 

@@ -42,7 +42,7 @@ func TestOverrideOfOneSubject(t *testing.T) {
 		// neither.
 		set(Override{Rule: "one", Rate: rate(t, "20/s"), Burst: 20})
 		time.Sleep(10 * time.Second)
-		r.Sweep(time.Now())
+		r.Sweep(p, time.Now())
 		p = compile(t, r, overridable(t))
 		gets("a", 30)
 		gets("b", 20)
@@ -80,7 +80,7 @@ func TestOverrideOfOneSubject(t *testing.T) {
 		gets("b", 10)
 		// Nothing is kept of what is over.
 		time.Sleep(10 * time.Second)
-		r.Sweep(time.Now())
+		r.Sweep(p, time.Now())
 		if r.Overrides(time.Now()); r.Cells() != 1 || len(r.overrides.subjects) != 0 { // the cell of the budget
 			t.Errorf("%d cells and %d subjects are kept", r.Cells(), len(r.overrides.subjects))
 		}

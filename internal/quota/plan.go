@@ -13,14 +13,15 @@ import (
 	"github.com/headgate-ai/headgate/internal/setting"
 )
 
-// Plan is the compiled rules. It never changes.
+// Plan is the compiled rules. It never changes, but remembers whom they concern.
 type Plan struct {
-	since  int64 // when it began to hold
-	rules  []*rule
-	limits []limit // by id
-	uses   condition.Fields
-	counts bool
-	adapts bool
+	since   int64 // when it began to hold
+	rules   []*rule
+	limits  []limit // by id
+	matches *matches
+	uses    condition.Fields
+	counts  bool
+	adapts  bool
 }
 
 // Empty is whether nothing is limited but by what credentials bring.
@@ -62,6 +63,7 @@ func (r *Room) Compile(c *Config, p *setting.Problems) Plan {
 		}
 	}
 	slices.SortFunc(plan.limits, func(a, b limit) int { return cmp.Compare(a.id, b.id) })
+	plan.matches = newMatches(plan.limits)
 	return plan
 }
 

@@ -67,17 +67,20 @@ type Demand struct {
 // stands against its limits, refused or not, and has to be settled if it was
 // not refused.
 func (r *Room) Reserve(p *Plan, s *Subject, d Demand, now time.Time) (*Hold, error) {
-	h := &Hold{room: r, begun: r.at(now), price: d.Price, input: d.Input, output: d.Output, answers: r.outputs.of(s)}
+	m := p.matches.of(r, p, s)
+	h := holds.Get().(*Hold)
+	h.room, h.begun, h.answers = r, r.at(now), m.answers
+	h.price, h.input, h.output = d.Price, d.Input, d.Output
 	if d.Output == 0 {
 		h.output = h.answers.expect()
 	}
-	h.taken = h.takenRoom[:0]
-	var room [8]bounded
+	var room [8]*concern
+	concerns := h.gather(m, s, d.Bytes, room[:0])
 	var err error
-	if bounds := r.match(p, s, d, h, room[:0]); r.sharing != nil {
-		err = h.reserveShared(s, bounds)
+	if r.sharing != nil {
+		err = h.reserveShared(p, s, concerns)
 	} else {
-		h.lock(bounds)
+		h.lock(p, s, concerns)
 		err = h.decide()
 		h.unlock()
 	}
@@ -89,44 +92,9 @@ func (r *Room) Reserve(p *Plan, s *Subject, d Demand, now time.Time) (*Hold, err
 	return h, err
 }
 
-// Sweep forgets the cells of which nothing is lost.
-func (r *Room) Sweep(now time.Time) { r.cells.sweep(r.at(now)) }
-
-// match lists what the call needs of the limits that concern it, in the order
-// of the plan, which is the order in which cells are locked.
-func (r *Room) match(p *Plan, s *Subject, d Demand, h *Hold, bounds []bounded) []bounded {
-	var room [192]byte
-	var last *rule
-	concerned := false
-	for i := range p.limits {
-		l := &p.limits[i]
-		if l.rule != last {
-			last, concerned = l.rule, l.rule.concerns(s)
-		}
-		if !concerned {
-			continue
-		}
-		b, since, ok := l.boundAt(s, p.since, h.begun)
-		if !ok {
-			continue
-		}
-		key := l.appendKey(room[:0], s)
-		t := taken{limit: l, cell: r.cells.find(key), n: l.need(h.price, h.input, h.output)}
-		if l.adapts != nil {
-			t.n = l.adapts.cost(d.Bytes)
-		}
-		h.taken = append(h.taken, t)
-		b, since = t.cell.boundOf(l, b, since, h.begun)
-		bounds = append(bounds, bounded{b, since})
-		if l.budget != nil {
-			h.budgets = true
-		}
-	}
-	return bounds
-}
-
-// bounded is a bound, and since when it holds.
-type bounded struct {
-	bound
-	since int64
+// Sweep forgets the cells of which nothing is lost, and what the plan remembers
+// of kinds of calls that come no more.
+func (r *Room) Sweep(p *Plan, now time.Time) {
+	p.matches.sweep()
+	r.cells.sweep(r.at(now))
 }

@@ -444,13 +444,13 @@ func TestSweep(t *testing.T) {
 		holds = append(holds, h)
 	}
 	later := now.Add(time.Hour)
-	if r.Sweep(later); r.cells.len() != 300 {
+	if r.Sweep(p, later); r.cells.len() != 300 {
 		t.Errorf("%d cells while calls are under way, want 300", r.cells.len())
 	}
 	for _, h := range holds {
 		h.Settle(Settlement{}, later)
 	}
-	if r.Sweep(later.Add(time.Minute)); r.cells.len() != 0 {
+	if r.Sweep(p, later.Add(time.Minute)); r.cells.len() != 0 {
 		t.Errorf("%d cells are left", r.cells.len())
 	}
 }
@@ -537,7 +537,7 @@ func TestConcurrentUseOfManyCells(t *testing.T) {
 					most.Store(n)
 				}
 				if rng.IntN(50) == 0 {
-					r.Sweep(time.Now().Add(time.Hour))
+					r.Sweep(p, time.Now().Add(time.Hour))
 				}
 				now.Add(-1)
 				h.Settle(Settlement{}, time.Now())

@@ -47,6 +47,9 @@ func (r *rule) concerns(s *Subject) bool {
 	return ok || err != nil
 }
 
+// named is whether names alone decide whom the rule concerns.
+func (r *rule) named() bool { return r.when == nil || r.when.Uses().Within(condition.Named) }
+
 // limit is one bound of a rule.
 type limit struct {
 	id        string // rule/dimension: what cells are named and ordered by
@@ -124,33 +127,28 @@ func (l *limit) appendKey(b []byte, s *Subject) []byte {
 		b = append(b, '|')
 		b = append(b, dim...)
 		b = append(b, '=')
-		b = appendEscaped(b, s.value(dim))
+		b = appendEscaped(b, reader(dim)(s))
 	}
 	return b
 }
 
-// value is what a limit may be kept by.
-func (s *Subject) value(dim string) string {
-	switch dim {
-	case "key":
-		return s.Key
-	case "tenant":
-		return s.Tenant
-	case "user":
-		return s.User
-	case "model":
-		return s.Model
-	case "provider":
-		return s.Provider
-	case "region":
-		return s.Region
-	case "ip":
-		return s.IP
-	}
+// readers are what a limit may be kept by, beside claims.
+var readers = map[string]func(*Subject) string{
+	"key":      func(s *Subject) string { return s.Key },
+	"tenant":   func(s *Subject) string { return s.Tenant },
+	"user":     func(s *Subject) string { return s.User },
+	"model":    func(s *Subject) string { return s.Model },
+	"provider": func(s *Subject) string { return s.Provider },
+	"region":   func(s *Subject) string { return s.Region },
+	"ip":       func(s *Subject) string { return s.IP },
+}
+
+// reader reads what a limit is kept by.
+func reader(dim string) func(*Subject) string {
 	if name, ok := strings.CutPrefix(dim, "claim:"); ok {
-		return claimText(s.Claims[name])
+		return func(s *Subject) string { return claimText(s.Claims[name]) }
 	}
-	return ""
+	return readers[dim]
 }
 
 // claimText is a claim as a limit is kept by it: text, a number or a flag.

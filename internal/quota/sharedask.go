@@ -25,13 +25,13 @@ const (
 )
 
 // reserveShared is Reserve where counts are shared.
-func (h *Hold) reserveShared(s *Subject, bounds []bounded) error {
+func (h *Hold) reserveShared(p *Plan, s *Subject, concerns []*concern) error {
 	var room [len(h.takenRoom)]part
 	parts := room[:0]
 	for i := range h.taken {
 		parts = append(parts, part{taken: &h.taken[i], n: h.taken[i].n})
 	}
-	h.pin(s, bounds)
+	h.pin(p, s, concerns)
 	if worst := h.obtain(parts); worst != nil {
 		defer h.unpin()
 		return h.turnAway(worst)
@@ -40,15 +40,17 @@ func (h *Hold) reserveShared(s *Subject, bounds []bounded) error {
 }
 
 // pin keeps the cells of the hold in the table while they are not locked.
-func (h *Hold) pin(s *Subject, bounds []bounded) {
-	for i := range h.taken {
+func (h *Hold) pin(p *Plan, s *Subject, concerns []*concern) {
+	for i, c := range concerns {
 		t := &h.taken[i]
-		t.lock(h.room)
+		t.cell = c.lock(h.room)
 		if t.cell.lease == nil {
 			t.cell.lease = h.room.sharing.newLease(t.limit, s)
 		}
 		t.cell.lease.limit = t.limit // a new configuration may have changed it
-		t.cell.under(bounds[i].bound, bounds[i].since, h.begun)
+		b, since, _ := t.limit.boundAt(s, p.since, h.begun)
+		b, since = t.cell.boundOf(t.limit, b, since, h.begun)
+		t.cell.under(b, since, h.begun)
 		t.cell.holds++
 		t.cell.mu.Unlock()
 	}

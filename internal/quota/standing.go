@@ -113,3 +113,80 @@ func (t *taken) purse(now int64) (Standing, string) {
 	s.Limit, s.Remaining = (s.Limit+cent-1)/cent, s.Remaining/cent
 	return s, unitCents
 }
+
+// stand notes how the call stands against the tightest limits, and against what
+// refused it.
+func (h *Hold) stand(refused *taken) {
+	if refused != nil {
+		h.refuser = refused.limit.rule
+	}
+	var ofRequests, ofTokens, ofPlaces tightest
+	for i := range h.taken {
+		t := &h.taken[i]
+		switch {
+		case t.limit.rule.shadow:
+		case t.limit.budget != nil:
+			h.standBudget(t, refused)
+		case t.limit.dimension == requests:
+			ofRequests.see(t, h.begun)
+		case t.limit.dimension != concurrent:
+			ofTokens.see(t, h.begun)
+		case t == refused:
+			h.consider(t.standing(h.begun), unitPlaces, true)
+		default:
+			ofPlaces.see(t, h.begun)
+		}
+	}
+	h.Requests, h.Tokens = ofRequests.standing(h.begun), ofTokens.standing(h.begun)
+	if h.Requests.Limit == 0 && h.Tokens.Limit == 0 && ofPlaces.limit > 0 { // else it says little to who was let in
+		h.consider(ofPlaces.standing(h.begun), unitPlaces, false)
+	}
+}
+
+// tightest finds the limit that binds first: the one of which least is left, in
+// proportion.
+type tightest struct {
+	taken       *taken
+	left, limit int64
+}
+
+func (x *tightest) see(t *taken, now int64) {
+	left, limit := t.remaining(now)
+	if x.limit == 0 || float64(left)*float64(x.limit) < float64(x.left)*float64(limit) {
+		*x = tightest{t, left, limit}
+	}
+}
+
+func (x *tightest) standing(now int64) Standing {
+	if x.taken == nil {
+		return Standing{}
+	}
+	return x.taken.standingAt(x.left, x.limit, now)
+}
+
+// remaining is how many of a rate are left, and of how many.
+func (t *taken) remaining(now int64) (left, limit int64) {
+	b := t.whole()
+	limit = b.capacity() / b.unit()
+	if t.cell.lease != nil {
+		left, _ = t.sharedStanding(now)
+		return left, limit
+	}
+	return max(0, b.available(&t.cell.state, now)) / b.unit(), limit
+}
+
+func (t *taken) standing(now int64) Standing {
+	left, limit := t.remaining(now)
+	return t.standingAt(left, limit, now)
+}
+
+func (t *taken) standingAt(left, limit, now int64) Standing {
+	b := t.whole()
+	s := Standing{Rule: t.limit.rule.name, Limit: limit, Remaining: left, Window: time.Duration(b.period)}
+	if t.cell.lease != nil {
+		_, s.Reset = t.sharedStanding(now)
+	} else {
+		s.Reset = time.Duration(b.reset(&t.cell.state, now))
+	}
+	return s
+}

@@ -244,7 +244,7 @@ func (r *Room) Top(p *Plan, n int, now time.Time) []Top {
 		}
 		var v sum
 		v.add(l, c, at)
-		top = append(top, Top{c.key, v.Capacity, v.Capacity - v.Available, c.holds})
+		top = append(top, Top{c.key, v.Capacity, v.Capacity - v.Available, int(c.holds)})
 		if len(top) > 4*n+64 {
 			top = most(top, n)
 		}

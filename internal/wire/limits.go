@@ -66,14 +66,15 @@ func (l *Limits) list(v *Values, name string, item func(*Limit, []byte, string) 
 			return
 		}
 		if begun {
-			v.Buf = append(v.Buf, ", "...)
+			v.lines = append(v.lines, ", "...)
 		}
-		v.Buf, begun = item(k, v.Buf, unit), true
+		v.lines, begun = item(k, v.lines, unit), true
 	}
+	v.begin(name)
 	add(&l.Requests, requests)
 	add(&l.Tokens, "tokens")
 	add(&l.Other, l.Unit)
-	v.End(name)
+	v.end()
 }
 
 // appendState is an item of RateLimit: what is left, and when more comes.

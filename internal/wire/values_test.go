@@ -3,17 +3,34 @@ package wire
 import (
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 )
+
+// lines is a head that takes lines.
+type lines string
+
+func (*lines) Put(string, string)      { panic("a field by itself") }
+func (*lines) PutBytes(string, []byte) { panic("a field by itself") }
+func (l *lines) PutLines(b []byte, n int) {
+	if *l += lines(b); strings.Count(string(b), "\r\n") != n {
+		panic("another number of lines")
+	}
+}
 
 func TestValues(t *testing.T) {
 	var v Values
 	v.Int("A", -12)
 	v.Duration("B", 6*time.Minute)
-	v.Buf = append(v.Buf, "text"...)
-	v.End("C")
+	v.begin("C")
+	v.lines = append(v.lines, "text"...)
+	v.end()
 	v.Time("D", time.Date(2026, 11, 30, 1, 2, 3, 1, time.FixedZone("x", 3600)))
+	var head lines
+	if v.PutInto(&head); head != "A: -12\r\nB: 6m0s\r\nC: text\r\nD: 2026-11-30T00:02:04Z\r\n" {
+		t.Errorf("%q", head)
+	}
 	h := http.Header{}
 	v.PutInto(Header(h))
 	for name, want := range map[string]string{"A": "-12", "B": "6m0s", "C": "text", "D": "2026-11-30T00:02:04Z"} {
@@ -31,8 +48,8 @@ func TestDurations(t *testing.T) {
 		var v Values
 		v.Duration("A", d)
 		want := ((d + time.Millisecond - 1) / time.Millisecond * time.Millisecond).String()
-		if string(v.Buf) != want {
-			t.Fatalf("%d ns: %s, want %s", d, v.Buf, want)
+		if got := string(v.lines); got != "A: "+want+"\r\n" {
+			t.Fatalf("%d ns: %s, want %s", d, got, want)
 		}
 	}
 }

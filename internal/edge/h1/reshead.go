@@ -3,6 +3,8 @@
 package h1
 
 import (
+	"bytes"
+	"encoding/binary"
 	"net/http"
 	"net/textproto"
 	"strconv"
@@ -41,8 +43,8 @@ func (w *response) endHead() {
 }
 
 // BeginHead begins an answer with a status. Fields can then be added to those of
-// Header with Put and PutBytes, which write them out without a map; EndHead ends
-// that. Like Header, the three belong to the handler's goroutine. It does nothing
+// Header with Put, PutBytes and PutLines, which write them out without a map;
+// EndHead ends that. Like Header, all of these belong to the handler's goroutine. It does nothing
 // where WriteHeader would not.
 func (w *response) BeginHead(status int) {
 	w.mu.Lock()
@@ -69,6 +71,18 @@ func (w *response) PutBytes(name string, value []byte) {
 		w.head = append(append(w.head, name...), ": "...)
 		w.head = append(append(w.head, value...), "\r\n"...)
 		blank(w.head[at : len(w.head)-2])
+	}
+}
+
+// PutLines adds n fields that say nothing of the body or the connection, as lines
+// with their ends. Where there are other line ends than those, none is added.
+func (w *response) PutLines(lines []byte, n int) {
+	switch {
+	case w.head == nil:
+	case bytes.Count(lines, []byte{'\r'}) != n || bytes.Count(lines, []byte{'\n'}) != n:
+		w.c.s.logf("h1: the handler set header fields that are not one line each")
+	default:
+		w.head = append(w.head, lines...)
 	}
 }
 
@@ -241,6 +255,22 @@ func appendField(b []byte, name string, values ...string) []byte {
 
 // blank takes out of a field what could end it.
 func blank(b []byte) {
+	for ; len(b) >= 8; b = b[8:] { // nearly every field has nothing of the kind
+		if x := binary.LittleEndian.Uint64(b); (x-low)&^x&high != 0 {
+			blankEach(b[:8])
+		}
+	}
+	blankEach(b)
+}
+
+// Taking 14 from each of eight bytes sets the highest bit of those below 14, and
+// now and then that of a byte above such a one, which is looked at for nothing.
+const (
+	low  = 0x0e0e0e0e0e0e0e0e
+	high = 0x8080808080808080
+)
+
+func blankEach(b []byte) {
 	for i, c := range b {
 		if c == '\r' || c == '\n' || c == 0 {
 			b[i] = ' '
