@@ -218,7 +218,7 @@ func (q *question) tell(x *edge.Exchange, h *quota.Hold, now time.Time) {
 	if h == nil {
 		return
 	}
-	q.limits = wire.Limits{Requests: limitOf(&h.Requests), Tokens: limitOf(&h.Tokens), Now: now}
+	q.limits.Requests, q.limits.Tokens, q.limits.Now = limitOf(&h.Requests), limitOf(&h.Tokens), now
 	values := x.Values()
 	x.Inbound.Limits(values, &q.limits)
 	wire.GenericLimits(values, &q.limits)
