@@ -232,10 +232,8 @@ func (q *question) tell(x *edge.Exchange, h *quota.Hold, now time.Time) {
 	if h == nil {
 		return
 	}
-	q.limits = wire.Limits{
-		Requests: limitOf(&h.Requests), Tokens: limitOf(&h.Tokens),
-		Now: now,
-	}
+	q.limits.Requests, q.limits.Tokens, q.limits.Now = limitOf(&h.Requests), limitOf(&h.Tokens), now
+	q.limits.Other, q.limits.Unit, q.limits.Refused = wire.Limit{}, "", false
 	if o := h.Other; o != nil {
 		q.limits.Other, q.limits.Unit, q.limits.Refused = limitOf(&o.Standing), o.Unit, o.Refused
 	}

@@ -14,7 +14,8 @@ type Limit struct {
 	Reset, Window time.Duration
 }
 
-// Limits is how a call stands against the tightest limit of each kind.
+// Limits is how a call stands against the tightest limit of each kind. To use it
+// again for another call spares spelling the same policies anew.
 type Limits struct {
 	Requests, Tokens Limit
 	// Other is a limit that is no rate, which counts in Unit. Only the headers
@@ -24,6 +25,8 @@ type Limits struct {
 	// Refused is whether Other is what refused the call.
 	Refused bool
 	Now     time.Time
+
+	requests, tokens, other policy
 }
 
 // tightest is the limit that binds first.
@@ -54,59 +57,79 @@ func GenericLimits(v *Values, l *Limits) {
 	v.Int("X-Ratelimit-Limit", t.Limit)
 	v.Int("X-Ratelimit-Remaining", t.Remaining)
 	v.Int("X-Ratelimit-Reset", l.Now.Add(t.Reset+time.Second-1).Unix())
-	l.list(v, "Ratelimit", (*Limit).appendState)
-	l.list(v, "Ratelimit-Policy", (*Limit).appendPolicy)
+	l.list(v, "Ratelimit", (*policy).appendState)
+	l.list(v, "Ratelimit-Policy", (*policy).appendPolicy)
 }
 
 // list is a header with an item for each limit.
-func (l *Limits) list(v *Values, name string, item func(*Limit, []byte, string) []byte) {
+func (l *Limits) list(v *Values, name string, item func(*policy, []byte, *Limit) []byte) {
 	begun := false
-	add := func(k *Limit, unit string) {
+	add := func(p *policy, k *Limit, unit string) {
 		if k.Limit == 0 {
 			return
 		}
 		if begun {
 			v.lines = append(v.lines, ", "...)
 		}
-		v.lines, begun = item(k, v.lines, unit), true
+		v.lines, begun = item(p.of(k, unit), v.lines, k), true
 	}
 	v.begin(name)
-	add(&l.Requests, requests)
-	add(&l.Tokens, "tokens")
-	add(&l.Other, l.Unit)
+	add(&l.requests, &l.Requests, requests)
+	add(&l.tokens, &l.Tokens, "tokens")
+	add(&l.other, &l.Other, l.Unit)
 	v.end()
 }
 
+// policy is what is told of a limit that stays the same from call to call: the item
+// of RateLimit-Policy, which begins with the name that the item of RateLimit has,
+// too.
+type policy struct {
+	name, unit string
+	limit      int64
+	window     time.Duration
+
+	item  []byte
+	named int // how much of the item is the name
+}
+
+// of is the policy of a limit, which is mostly that of the last call's.
+func (p *policy) of(l *Limit, unit string) *policy {
+	if p.name != l.Name || p.unit != unit || p.limit != l.Limit || p.window != l.Window || p.item == nil {
+		p.name, p.unit, p.limit, p.window = l.Name, unit, l.Limit, l.Window
+		p.spell()
+	}
+	return p
+}
+
+// spell writes the item: the name, the quota, its unit, its window. One rule may
+// limit requests and tokens, and its items must not share a name: the unit tells
+// them apart. Names are such that they need no escapes.
+func (p *policy) spell() {
+	b := append(append(p.item[:0], '"'), p.name...)
+	if p.unit != requests {
+		b = append(append(b, '/'), p.unit...)
+	}
+	b = append(b, '"')
+	p.named = len(b)
+	b = strconv.AppendInt(append(b, ";q="...), p.limit, 10)
+	if p.unit != requests {
+		b = append(append(append(b, `;qu="`...), p.unit...), '"')
+	}
+	if p.window > 0 {
+		b = strconv.AppendInt(append(b, ";w="...), Seconds(p.window), 10)
+	}
+	p.item = b
+}
+
 // appendState is an item of RateLimit: what is left, and when more comes.
-func (l *Limit) appendState(b []byte, unit string) []byte {
-	b = l.appendName(b, unit)
+func (p *policy) appendState(b []byte, l *Limit) []byte {
+	b = append(b, p.item[:p.named]...)
 	b = strconv.AppendInt(append(b, ";r="...), l.Remaining, 10)
 	return strconv.AppendInt(append(b, ";t="...), Seconds(l.Reset), 10)
 }
 
-// appendPolicy is an item of RateLimit-Policy: the quota, its unit, its window.
-func (l *Limit) appendPolicy(b []byte, unit string) []byte {
-	b = l.appendName(b, unit)
-	b = strconv.AppendInt(append(b, ";q="...), l.Limit, 10)
-	if unit != requests {
-		b = append(append(append(b, `;qu="`...), unit...), '"')
-	}
-	if l.Window > 0 {
-		b = strconv.AppendInt(append(b, ";w="...), Seconds(l.Window), 10)
-	}
-	return b
-}
-
-// appendName begins an item. One rule may limit requests and tokens, and its
-// items must not share a name: the unit tells them apart. Names are such that
-// they need no escapes.
-func (l *Limit) appendName(b []byte, unit string) []byte {
-	b = append(append(b, '"'), l.Name...)
-	if unit != requests {
-		b = append(append(b, '/'), unit...)
-	}
-	return append(b, '"')
-}
+// appendPolicy is an item of RateLimit-Policy.
+func (p *policy) appendPolicy(b []byte, _ *Limit) []byte { return append(b, p.item...) }
 
 // requests is the unit that is meant where none is given.
 const requests = "requests"

@@ -53,3 +53,35 @@ func TestDurations(t *testing.T) {
 		}
 	}
 }
+
+// Whatever was told before, the same is told of the same limits.
+func TestLimitsAreUsedAgain(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 1))
+	some := func() Limit {
+		return Limit{
+			Name: []string{"", "a", "ab"}[r.IntN(3)], Limit: r.Int64N(3), Remaining: r.Int64N(3),
+			Reset: time.Duration(r.IntN(3)) * time.Second, Window: time.Duration(r.IntN(3)) * time.Minute,
+		}
+	}
+	var used Limits
+	for range 10_000 {
+		used.Requests, used.Tokens = some(), some()
+		fresh := Limits{Requests: used.Requests, Tokens: used.Tokens}
+		var got, want Values
+		GenericLimits(&got, &used)
+		GenericLimits(&want, &fresh)
+		if string(got.lines) != string(want.lines) {
+			t.Fatalf("%+v: %q, want %q", fresh, got.lines, want.lines)
+		}
+	}
+	limits := Limits{
+		Requests: Limit{Name: "r", Limit: 60, Remaining: 7, Reset: 1500 * time.Millisecond, Window: time.Minute},
+		Tokens:   Limit{Name: "r", Limit: 1000, Remaining: 900, Reset: time.Second}, Now: time.Unix(1000, 1),
+	}
+	var v Values
+	GenericLimits(&v, &limits)
+	if want := "X-Ratelimit-Limit: 60\r\nX-Ratelimit-Remaining: 7\r\nX-Ratelimit-Reset: 1002\r\n" +
+		"Ratelimit: \"r\";r=7;t=2, \"r/tokens\";r=900;t=1\r\nRatelimit-Policy: \"r\";q=60;w=60, \"r/tokens\";q=1000;qu=\"tokens\"\r\n"; string(v.lines) != want {
+		t.Errorf("%q, want %q", v.lines, want)
+	}
+}
