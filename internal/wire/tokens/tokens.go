@@ -68,9 +68,11 @@ type Scratch struct {
 	long  jsonspan.Long
 }
 
-// Know tells of long strings in the body that Prompt will be called with next,
-// in order; it then need not look for their ends.
+// Know says that the body that Prompt will be called with next has been found to be
+// valid JSON, and where long strings of it lie, in order; Prompt then need not look
+// through them to know where they end.
 func (s *Scratch) Know(long []llm.Span) {
+	s.long.Trust()
 	for _, l := range long {
 		s.long.Know(jsonspan.Span(l))
 	}
