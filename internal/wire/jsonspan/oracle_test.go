@@ -290,6 +290,7 @@ func TestRandomTexts(t *testing.T) {
 		checkValid(t, raw)
 		checkObject(t, raw)
 		checkArray(t, raw, 1+random.Intn(4))
+		checkCursor(t, raw, 1+random.Intn(6), uint(random.Intn(8)))
 	}
 	t.Logf("%d texts are valid", valid)
 }

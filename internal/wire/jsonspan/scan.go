@@ -199,7 +199,7 @@ func scanScalar(b []byte, i int, long *Long) (end int, k Kind, p problem) {
 	}
 	switch c := b[i]; {
 	case c == '"':
-		if long != nil && long.known {
+		if long != nil && long.valid {
 			if end = long.end(b, i); end > 0 {
 				return end, KindString, fine
 			}

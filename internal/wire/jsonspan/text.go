@@ -11,23 +11,56 @@ import (
 // UTF-8 are copied as they are. If v is not a whole valid string in raw, Unquote
 // returns dst as it was, and false.
 func Unquote(dst, raw []byte, v Value) ([]byte, bool) {
-	body, escaped, ok := inQuotes(raw, v)
-	if !ok {
+	if !quoted(raw, v) {
 		return dst, false
 	}
-	if !escaped {
-		return append(dst, body...), true
-	}
-	for {
-		i := bytes.IndexByte(body, '\\')
-		if i < 0 {
-			return append(dst, body...), true
+	out, b := dst, raw[:v.End]
+	for i := v.Start + 1; ; {
+		start := i
+		i = plain(b, i)
+		out = append(out, b[start:i]...)
+		if i+1 == len(b) && b[i] == '"' {
+			return out, true
 		}
-		dst = append(dst, body[:i]...)
-		r, size := unescape(body[i:])
-		dst = utf8.AppendRune(dst, r)
-		body = body[i+size:]
+		r, size := escape(b[i:])
+		if size == 0 {
+			return dst, false
+		}
+		out = utf8.AppendRune(out, r)
+		i += size
 	}
+}
+
+// Excerpt is what is written between the offsets from and to of inside, the part of
+// a valid string between its quotes: a part of inside where that has no escapes, or
+// else decoded and appended to room. An escape counts where it begins. last is the
+// byte before it, 0 if there is none. Behind a run of backslashes the excerpt may
+// begin a character early or late: it is for looking at, not for putting together.
+func Excerpt(room, inside []byte, from, to int) (part []byte, last byte) {
+	near := max(from-len(`\uXXXX`), 0)
+	if from > 0 {
+		last = inside[from-1]
+	}
+	if bytes.IndexByte(inside[near:to], '\\') < 0 {
+		return inside[from:to], last
+	}
+	if at := near + bytes.LastIndexByte(inside[near:from], '\\'); at >= near && (at == 0 || inside[at-1] != '\\') {
+		if r, size := escape(inside[at:]); at+size >= from {
+			var char [utf8.UTFMax]byte
+			from, last = at+size, char[utf8.EncodeRune(char[:], r)-1]
+		}
+	}
+	for from < to {
+		n := bytes.IndexByte(inside[from:to], '\\')
+		if n < 0 {
+			return append(room, inside[from:to]...), last
+		}
+		room = append(room, inside[from:from+n]...)
+		r, size := escape(inside[from+n:])
+		room = utf8.AppendRune(room, r)
+		from += n + max(size, 1)
+	}
+	return room, last
 }
 
 // Text is the decoded string v of raw, "" where v is not a whole valid string.
@@ -40,7 +73,7 @@ func Text(raw []byte, v Value) string {
 // StringLen is the length in bytes of what Unquote would append, 0 if v is not
 // a whole valid string in raw.
 func StringLen(raw []byte, v Value) int {
-	if v.Kind != KindString || !v.within(raw) || v.Start == v.End || raw[v.Start] != '"' {
+	if !quoted(raw, v) {
 		return 0
 	}
 	b, n := raw[:v.End], 0
@@ -48,77 +81,57 @@ func StringLen(raw []byte, v Value) int {
 		start := i
 		i = plain(b, i)
 		n += i - start
-		switch {
-		case i+1 < len(b) && b[i] == '\\':
-		case i+1 == len(b) && b[i] == '"':
+		if i+1 == len(b) && b[i] == '"' {
 			return n
-		default:
-			return 0
 		}
-		if letters[b[i+1]] != 0 {
-			n, i = n+1, i+2
-			continue
-		}
-		size, decoded := escapeLen(b[i:])
+		r, size := escape(b[i:])
 		if size == 0 {
 			return 0
 		}
-		n, i = n+decoded, i+size
+		n, i = n+utf8.RuneLen(r), i+size
 	}
 }
 
-// escapeLen is how many bytes the escape at the beginning of s takes, a
-// surrogate pair being one escape, and how many what it stands for takes; 0 if
-// it is not valid.
-func escapeLen(s []byte) (size, decoded int) {
-	if _, p := scanEscape(s, 0); p != fine {
-		return 0, 0
+// quoted is whether v begins as a string in raw.
+func quoted(raw []byte, v Value) bool {
+	return v.Kind == KindString && v.within(raw) && v.Start < v.End && raw[v.Start] == '"'
+}
+
+// escape decodes the escape that s begins with, and says how many bytes it takes:
+// 2, 6 or, as a surrogate pair, 12. A half of a pair is U+FFFD. Where s begins with
+// no valid escape the size is 0.
+func escape(s []byte) (r rune, size int) {
+	if len(s) < 2 || s[0] != '\\' {
+		return utf8.RuneError, 0
 	}
-	r, size := unescape(s)
-	if size == 12 {
-		if _, p := scanEscape(s, 6); p != fine {
-			return 0, 0
+	if c := letters[s[1]]; c != 0 {
+		return rune(c), 2
+	}
+	if r, size = hex4(s); size == 0 || !utf16.IsSurrogate(r) {
+		return r, size
+	}
+	if second, more := hex4(s[size:]); more > 0 {
+		if pair := utf16.DecodeRune(r, second); pair != utf8.RuneError {
+			return pair, size + more
 		}
 	}
-	return size, utf8.RuneLen(r)
+	return utf8.RuneError, size // a second half that did not fit is read on its own
 }
 
-// inQuotes is what lies between the quotes of a valid string.
-func inQuotes(raw []byte, v Value) (body []byte, escaped, ok bool) {
-	if v.Kind != KindString || !v.within(raw) || v.Start == v.End || raw[v.Start] != '"' {
-		return nil, false, false
+// hex4 is what the escape \uXXXX stands for that s begins with; the size is 0
+// where s begins otherwise.
+func hex4(s []byte) (r rune, size int) {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return utf8.RuneError, 0
 	}
-	end, escaped, p := scanString(raw[:v.End], v.Start)
-	if p != fine || end != v.End {
-		return nil, false, false
-	}
-	return raw[v.Start+1 : v.End-1], escaped, true
-}
-
-// unescape decodes the escape at the beginning of s, which must be valid, and
-// returns how many bytes it takes: 2, 6 or, as a surrogate pair, 12.
-func unescape(s []byte) (r rune, size int) {
-	if s[1] != 'u' {
-		return rune(letters[s[1]]), 2
-	}
-	r = hex4(s[2:])
-	if !utf16.IsSurrogate(r) {
-		return r, 6
-	}
-	if len(s) >= 12 && s[6] == '\\' && s[7] == 'u' {
-		if pair := utf16.DecodeRune(r, hex4(s[8:])); pair != utf8.RuneError {
-			return pair, 12
+	for _, c := range s[2:6] {
+		d, ok := hex(c)
+		if !ok {
+			return utf8.RuneError, 0
 		}
-	}
-	return utf8.RuneError, 6 // a second half that did not fit is read on its own
-}
-
-func hex4(s []byte) (r rune) {
-	for _, c := range s[:4] {
-		d, _ := hex(c)
 		r = r<<4 | d
 	}
-	return r
+	return r, 6
 }
 
 // AppendQuote appends s as a JSON string in its quotes. Only what RFC 8259

@@ -8,51 +8,51 @@ const anthropicToolsTokens = 346
 
 // anthropicMember counts a field of a messages body. The frame of a message is
 // not published; OpenAI's is taken.
-func (c *counter) anthropicMember(key []byte, v jsonspan.Value) {
+func (c *counter) anthropicMember(key []byte) {
 	c.exact = false
 	switch string(key) {
 	case "system":
-		c.content(v)
+		c.content()
 	case "messages":
-		c.chatMember(key, v)
+		c.chatMember(key)
 	case "tools":
-		if v.Kind != jsonspan.KindArray {
-			c.value(v)
+		if !c.at.Open(jsonspan.KindArray) {
+			c.here()
 			return
 		}
 		c.tokens += anthropicToolsTokens
-		for e := c.elements(v); e.Next(); {
-			c.value(e.Value())
+		for c.at.Element() {
+			c.here()
 		}
 	}
 }
 
 // geminiMember counts a field of a generateContent body.
-func (c *counter) geminiMember(key []byte, v jsonspan.Value) {
+func (c *counter) geminiMember(key []byte) {
 	c.exact = false // no frame is published
 	switch string(key) {
 	case "contents", "systemInstruction", "system_instruction":
-		if v.Kind != jsonspan.KindArray {
-			c.turn(v)
+		if !c.at.Open(jsonspan.KindArray) {
+			c.turn()
 			return
 		}
-		for e := c.elements(v); e.Next(); {
-			c.turn(e.Value())
+		for c.at.Element() {
+			c.turn()
 		}
 	case "tools":
-		c.value(v)
+		c.here()
 	}
 }
 
 // turn counts one content of a Gemini conversation.
-func (c *counter) turn(v jsonspan.Value) {
-	if v.Kind != jsonspan.KindObject {
-		c.value(v)
+func (c *counter) turn() {
+	if !c.at.Open(jsonspan.KindObject) {
+		c.here()
 		return
 	}
-	for m := c.in(v); m.Next(); {
-		if string(m.Key()) == "parts" {
-			c.content(m.Value())
+	for c.at.Member() {
+		if string(c.at.Key()) == "parts" {
+			c.content()
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package tokens
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -69,10 +68,13 @@ func BenchmarkEstimate(b *testing.B) {
 }
 
 func BenchmarkPrompt(b *testing.B) {
-	for _, size := range []int{4 << 10, 64 << 10} {
-		body := conversation(size)
+	for name, body := range map[string][]byte{
+		"one/256B": chatBody(string(english(186))), "one/1KiB": chatBody(string(english(954))),
+		"one/16KiB": chatBody(string(english(16 << 10))), "one/64KiB": chatBody(string(english(64 << 10))),
+		"turns/4KiB": conversation(4 << 10), "turns/64KiB": conversation(64 << 10),
+	} {
 		for _, model := range []string{"gpt-4o", "claude-sonnet-4-5"} {
-			b.Run(fmt.Sprintf("%s/%dKiB", model, size>>10), func(b *testing.B) {
+			b.Run(model+"/"+name, func(b *testing.B) {
 				// As the gateway counts: its first look at the body has found the
 				// long strings.
 				s := Scratch{Parts: true}

@@ -36,32 +36,25 @@ const (
 	kindInvalid           // bytes that UTF-8 does not have
 )
 
-// laneOf is one in the lane of packed counts that the class of a kind has. The
-// bytes behind the first of a character count for nothing: the first one counts
-// for all of them.
-var laneOf = [byteKinds]uint64{
-	kindVowel: laneLatin, kindConsonant: laneLatin, kindRare: laneLatin, kindUpper: laneLatin,
-	kindLatin: laneLatin, kindCombining: laneLatin, kindGeneral: laneLatin,
-	kindApostrophe: laneLatin, kindStop: laneLatin, // as they stand in prose
+// classOfKind is the class of the characters that a byte of the kind begins. The
+// bytes behind the first of a character count for nothing: the first one counts for
+// all of them.
+var classOfKind = [byteKinds]Class{
+	kindVowel: ClassLatin, kindConsonant: ClassLatin, kindRare: ClassLatin, kindUpper: ClassLatin,
+	kindLatin: ClassLatin, kindCombining: ClassLatin, kindGeneral: ClassLatin,
+	kindApostrophe: ClassLatin, kindStop: ClassLatin, // as they stand in prose
 
-	kindKana: laneCJK, kindHan: laneCJK, kindHangul: laneCJK, kindWide: laneCJK,
+	kindKana: ClassCJK, kindHan: ClassCJK, kindHangul: ClassCJK, kindWide: ClassCJK,
 
-	kindGreek: laneScript, kindCyrillic: laneScript, kindHebrew: laneScript,
-	kindArabic: laneScript, kindIndic: laneScript, kindE1: laneScript,
+	kindGreek: ClassScript, kindCyrillic: ClassScript, kindHebrew: ClassScript,
+	kindArabic: ClassScript, kindIndic: ClassScript, kindE1: ClassScript,
 
-	kindDigit: laneDigit,
+	kindDigit: ClassDigit,
 
-	kindQuote: laneCode, kindOpen: laneCode, kindClose: laneCode, kindJoin: laneCode,
-	kindOperator: laneCode, kindControl: laneCode, kindEmoji: laneCode, kindInvalid: laneCode,
+	kindQuote: ClassCode, kindOpen: ClassCode, kindClose: ClassCode, kindJoin: ClassCode,
+	kindOperator: ClassCode, kindControl: ClassCode, kindEmoji: ClassCode, kindInvalid: ClassCode,
 
-	kindSpace: laneBlank, kindLine: laneBlank, kindTab: laneBlank,
+	kindSpace: ClassBlank, kindLine: ClassBlank, kindTab: ClassBlank,
+
+	kindTail: classes,
 }
-
-const (
-	laneLatin  = 1 << (ClassLatin * laneBits)
-	laneCJK    = 1 << (ClassCJK * laneBits)
-	laneScript = 1 << (ClassScript * laneBits)
-	laneDigit  = 1 << (ClassDigit * laneBits)
-	laneCode   = 1 << (ClassCode * laneBits)
-	laneBlank  = 1 << (ClassBlank * laneBits)
-)

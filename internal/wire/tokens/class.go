@@ -39,9 +39,14 @@ const (
 // classAt is the class of the character that begins at i, and its size in
 // bytes. i must be less than len(b).
 func classAt(b []byte, i int) (class uint8, size int) {
-	if c := b[i]; c < utf8.RuneSelf {
-		return ascii[c], 1
+	if c := ascii[b[i]]; c != 0 {
+		return c, 1
 	}
+	return classBeyond(b, i)
+}
+
+// classBeyond is classAt of what is no ASCII.
+func classBeyond(b []byte, i int) (class uint8, size int) {
 	r, size := utf8.DecodeRune(b[i:])
 	if r == utf8.RuneError {
 		return symbol, size
@@ -57,7 +62,10 @@ func classOf(r rune) uint8 {
 // run is where the characters from i on end that are in the set.
 func run(b []byte, i int, set uint8) int {
 	for i < len(b) {
-		class, size := classAt(b, i)
+		class, size := ascii[b[i]], 1 // classAt, which is too much to inline
+		if class == 0 {
+			class, size = classBeyond(b, i)
+		}
 		if class&set == 0 {
 			break
 		}
@@ -66,8 +74,9 @@ func run(b []byte, i int, set uint8) int {
 	return i
 }
 
-// ascii has the classes of the first 128 characters.
-var ascii = [utf8.RuneSelf]uint8{
+// ascii has the classes of the first 128 characters, and none of bytes that are not
+// ASCII.
+var ascii = [256]uint8{
 	'\t': blank, '\n': blank | lineEnd, '\v': blank, '\f': blank, '\r': blank | lineEnd, ' ': blank,
 
 	'0': number, '1': number, '2': number, '3': number, '4': number,

@@ -42,11 +42,7 @@ type Estimate struct {
 // TestFitWeights. For families whose vocabulary is not public the sum for
 // o200k_base is scaled by the table familyFactors.
 func EstimateOf(f Family, text []byte) Estimate {
-	weights := &weightsO200k
-	if f == FamilyCL100k {
-		weights = &weightsCL100k
-	}
-	sum, counts := measure(weights, text)
+	sum, counts := weightsOf(f).measure(kindLine, text)
 	e := Estimate{Tokens: float64(sum) / weightUnit, Class: counts.dominant()}
 	if len(text) > 0 {
 		e.Tokens = max(e.Tokens, counts.least(), 1) * factorOf(f, &counts)
@@ -62,79 +58,6 @@ func (n *classCounts) total() (sum int) {
 		sum += c
 	}
 	return sum
-}
-
-const (
-	byteKinds  = 32
-	kindBits   = 5
-	pairs      = byteKinds * byteKinds
-	weightUnit = 1 << 16 // weights are in 1/weightUnit of a token
-
-	laneBits = 10 // a lane of packed counts has room for a block's bytes
-	laneMask = 1<<laneBits - 1
-	block    = 1000
-)
-
-// measure sums the weights of all pairs of bytes, the first byte paired with a
-// line end, and counts the characters of each class. The counts are packed into one
-// number while a block lasts.
-func measure(weights *[pairs]int32, text []byte) (sum int64, counts classCounts) {
-	prev := uint(kindLine)
-	for len(text) > 0 {
-		part := text[:min(block, len(text))]
-		text = text[len(part):]
-		var packed uint64
-		i := 0
-		for ; i+4 <= len(part); i += 4 {
-			c := part[i : i+4 : i+4]
-			k0, k1, k2, k3 := uint(kindOf[c[0]]), uint(kindOf[c[1]]), uint(kindOf[c[2]]), uint(kindOf[c[3]])
-			sum += int64(weights[(prev<<kindBits|k0)%pairs]) + int64(weights[(k0<<kindBits|k1)%pairs]) +
-				int64(weights[(k1<<kindBits|k2)%pairs]) + int64(weights[(k2<<kindBits|k3)%pairs])
-			packed += laneOf[k0%byteKinds] + laneOf[k1%byteKinds] + laneOf[k2%byteKinds] + laneOf[k3%byteKinds]
-			prev = k3
-		}
-		for _, c := range part[i:] {
-			kind := uint(kindOf[c])
-			sum += int64(weights[(prev<<kindBits|kind)%pairs])
-			packed += laneOf[kind%byteKinds]
-			prev = kind
-		}
-		for c := range counts {
-			counts[c] += int(packed >> (c * laneBits) & laneMask)
-		}
-	}
-	return sum, counts
-}
-
-const (
-	// wholeMeasure is up to where a text is measured as a whole, in bytes; of a
-	// longer one, so many parts of partSize, evenly spread over it.
-	wholeMeasure = 16 << 10
-	parts        = 16
-	partSize     = 512
-)
-
-// measureParts is measure at the cost of wholeMeasure bytes at most: parts of a
-// long text stand for all of it.
-func measureParts(weights *[pairs]int32, text []byte) (sum int64, counts classCounts) {
-	if len(text) <= wholeMeasure {
-		return measure(weights, text)
-	}
-	measured := 0
-	for i := range parts {
-		from := (2*i + 1) * (len(text) / parts) / 2
-		part := text[cut(text, from-partSize/2):cut(text, from+partSize/2)]
-		s, n := measure(weights, part)
-		sum, measured = sum+s, measured+len(part)
-		for c := range counts {
-			counts[c] += n[c]
-		}
-	}
-	times := float64(len(text)) / float64(max(measured, 1))
-	for c := range counts {
-		counts[c] = int(float64(counts[c]) * times)
-	}
-	return int64(float64(sum) * times), counts
 }
 
 // dominant is the class that a text is calibrated by: what most of its visible

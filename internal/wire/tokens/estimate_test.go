@@ -186,34 +186,3 @@ func TestEstimateAllocates(t *testing.T) {
 		t.Errorf("an estimate allocates %v times", n)
 	}
 }
-
-// Parts of a long text stand for all of it, of one kind or of many.
-func TestEstimateByParts(t *testing.T) {
-	var errs []float64
-	for seed := range uint64(20) {
-		byKind := map[string][]byte{"all kinds": joined(seed, 100<<10)}
-		for _, s := range corpus(seed, 240) {
-			byKind[s.kind] = append(byKind[s.kind], s.text...)
-		}
-		for kind, text := range byKind {
-			if len(text) <= wholeMeasure {
-				continue
-			}
-			whole, _ := measure(&weightsO200k, text)
-			some, counts := measureParts(&weightsO200k, text)
-			off := math.Abs(float64(some-whole)) / float64(whole)
-			if errs = append(errs, off); off > 0.25 {
-				t.Errorf("%s, %d bytes: off by %.2f", kind, len(text), off)
-			}
-			if n := counts.total(); n == 0 || n > len(text) {
-				t.Errorf("%s: %d characters of %d bytes", kind, n, len(text))
-			}
-		}
-	}
-	slices.Sort(errs)
-	p50, p95 := percentile(errs, 50), percentile(errs, 95)
-	t.Logf("%d texts: median %.1f %%, p95 %.1f %%", len(errs), 100*p50, 100*p95)
-	if len(errs) < 40 || p50 > 0.03 || p95 > 0.10 {
-		t.Error("parts do not stand for the whole")
-	}
-}

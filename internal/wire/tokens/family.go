@@ -43,53 +43,71 @@ func (f Family) Encoding() *Encoding {
 	return nil
 }
 
-// byPrefix says which family a model's name belongs to. The first row whose
-// prefix the name has counts, so longer prefixes stand before shorter ones.
-var byPrefix = []struct {
-	prefix string
+// prefix says which family the names of models belong to that have it.
+type prefix struct {
+	text   string
 	family Family
-}{
-	{"gpt-4o", FamilyO200k},
-	{"gpt-4.", FamilyO200k}, // 4.1 and 4.5
-	{"gpt-4", FamilyCL100k},
-	{"gpt-3.5", FamilyCL100k},
-	{"gpt-35", FamilyCL100k}, // as Azure writes it
-	{"gpt-5", FamilyO200k},
-	{"gpt-oss", FamilyO200k},
-	{"gpt-image", FamilyO200k},
-	{"gpt-realtime", FamilyO200k},
-	{"gpt-audio", FamilyO200k},
-	{"chatgpt-", FamilyO200k},
-	{"codex-", FamilyO200k},
-	{"computer-use", FamilyO200k},
-	{"omni-moderation", FamilyO200k},
-	{"o1", FamilyO200k},
-	{"o3", FamilyO200k},
-	{"o4", FamilyO200k},
-	{"text-embedding-3", FamilyCL100k},
-	{"text-embedding-ada-002", FamilyCL100k},
-	{"davinci-002", FamilyCL100k},
-	{"babbage-002", FamilyCL100k},
-	{"claude", FamilyClaude},
-	{"anthropic.claude", FamilyClaude}, // as Bedrock writes it
-	{"gemini", FamilyGemini},
-	{"gemma", FamilyGemini},
-	{"llama", FamilyLlama},
-	{"meta-llama", FamilyLlama},
-	{"meta.llama", FamilyLlama},
-	{"mistral", FamilyMistral},
-	{"ministral", FamilyMistral},
-	{"magistral", FamilyMistral},
-	{"mixtral", FamilyMistral},
-	{"codestral", FamilyMistral},
-	{"devstral", FamilyMistral},
-	{"pixtral", FamilyMistral},
-	{"open-mistral", FamilyMistral},
-	{"open-mixtral", FamilyMistral},
-	{"qwen", FamilyQwen},
-	{"qwq", FamilyQwen},
-	{"qvq", FamilyQwen},
-	{"deepseek", FamilyDeepSeek},
+}
+
+// byPrefix says which family a model's name belongs to, by the name's first letter.
+// The first row whose prefix the name has counts, so longer prefixes stand before
+// shorter ones.
+var byPrefix = [...][]prefix{
+	'a': {{"anthropic.claude", FamilyClaude}}, // as Bedrock writes it
+	'b': {{"babbage-002", FamilyCL100k}},
+	'c': {
+		{"chatgpt-", FamilyO200k},
+		{"codex-", FamilyO200k},
+		{"computer-use", FamilyO200k},
+		{"claude", FamilyClaude},
+		{"codestral", FamilyMistral},
+	},
+	'd': {
+		{"davinci-002", FamilyCL100k},
+		{"devstral", FamilyMistral},
+		{"deepseek", FamilyDeepSeek},
+	},
+	'g': {
+		{"gpt-4o", FamilyO200k},
+		{"gpt-4.", FamilyO200k}, // 4.1 and 4.5
+		{"gpt-4", FamilyCL100k},
+		{"gpt-3.5", FamilyCL100k},
+		{"gpt-35", FamilyCL100k}, // as Azure writes it
+		{"gpt-5", FamilyO200k},
+		{"gpt-oss", FamilyO200k},
+		{"gpt-image", FamilyO200k},
+		{"gpt-realtime", FamilyO200k},
+		{"gpt-audio", FamilyO200k},
+		{"gemini", FamilyGemini},
+		{"gemma", FamilyGemini},
+	},
+	'l': {{"llama", FamilyLlama}},
+	'm': {
+		{"meta-llama", FamilyLlama},
+		{"meta.llama", FamilyLlama},
+		{"mistral", FamilyMistral},
+		{"ministral", FamilyMistral},
+		{"magistral", FamilyMistral},
+		{"mixtral", FamilyMistral},
+	},
+	'o': {
+		{"omni-moderation", FamilyO200k},
+		{"o1", FamilyO200k},
+		{"o3", FamilyO200k},
+		{"o4", FamilyO200k},
+		{"open-mistral", FamilyMistral},
+		{"open-mixtral", FamilyMistral},
+	},
+	'p': {{"pixtral", FamilyMistral}},
+	'q': {
+		{"qwen", FamilyQwen},
+		{"qwq", FamilyQwen},
+		{"qvq", FamilyQwen},
+	},
+	't': {
+		{"text-embedding-3", FamilyCL100k},
+		{"text-embedding-ada-002", FamilyCL100k},
+	},
 }
 
 // FamilyOf is the family of a model by its name. What stands before the last
@@ -103,12 +121,24 @@ func FamilyOf(model string) Family {
 	if rest, ok := cutPrefixFold(model, "ft:"); ok {
 		model = rest
 	}
-	for i := range byPrefix {
-		if _, ok := cutPrefixFold(model, byPrefix[i].prefix); ok {
-			return byPrefix[i].family
+	for _, row := range rowsOf(model) {
+		if _, ok := cutPrefixFold(model, row.text); ok {
+			return row.family
 		}
 	}
 	return FamilyUnknown
+}
+
+// rowsOf are the rows of a name's first letter.
+func rowsOf(model string) []prefix {
+	if model == "" {
+		return nil
+	}
+	initial := model[0] | 0x20 // in lower case
+	if int(initial) >= len(byPrefix) {
+		return nil
+	}
+	return byPrefix[initial]
 }
 
 // cutPrefixFold is strings.CutPrefix without regard to the case of letters.

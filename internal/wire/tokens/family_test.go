@@ -47,11 +47,14 @@ func TestFamilyOf(t *testing.T) {
 	}
 }
 
-// A row that stands behind a prefix of itself would never count.
+// A row that stands behind a prefix of itself, or in another letter's list, would
+// never count.
 func TestFamilyRowsAreReached(t *testing.T) {
-	for _, row := range byPrefix {
-		if got := FamilyOf(row.prefix); got != row.family {
-			t.Errorf("%q is of the family %s, and its row says %s", row.prefix, got, row.family)
+	for _, rows := range byPrefix {
+		for _, row := range rows {
+			if got := FamilyOf(row.text); got != row.family {
+				t.Errorf("%q is of the family %s, and its row says %s", row.text, got, row.family)
+			}
 		}
 	}
 }

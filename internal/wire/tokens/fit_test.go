@@ -39,16 +39,16 @@ func TestFitWeights(t *testing.T) {
 			prior[i] = single[i%byteKinds]
 		}
 		weights := fit(texts, counts, len(prior), prior, 3e-3, func(prev, kind int) int { return prev<<kindBits | kind })
-		name := "weightsO200k"
+		name := "fittedO200k"
 		if e.letter {
-			name = "weightsCL100k"
+			name = "fittedCL100k"
 		}
-		fmt.Fprintf(&b, "\n// %s are those of %s, by the kinds of a byte and the one before it.\nvar %s = [pairs]int32{", name, e.Name(), name)
+		fmt.Fprintf(&b, "\n// %s are the weights of %s, by the kinds of a byte and the one before it.\nvar %s = [pairs]int32{", name, e.Name(), name)
 		for i, w := range weights {
 			if i%byteKinds == 0 {
 				b.WriteString("\n")
 			}
-			fmt.Fprintf(&b, "%d, ", int32(math.Round(w*weightUnit)))
+			fmt.Fprintf(&b, "%d, ", int32(math.Round(w*fittedUnit)))
 		}
 		b.WriteString("\n}\n")
 	}

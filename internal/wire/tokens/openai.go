@@ -14,51 +14,50 @@ const (
 )
 
 // chatMember counts a field of a chat completion's body.
-func (c *counter) chatMember(key []byte, v jsonspan.Value) {
+func (c *counter) chatMember(key []byte) {
 	switch string(key) {
 	case "messages":
-		if v.Kind != jsonspan.KindArray {
-			c.value(v)
+		if !c.at.Open(jsonspan.KindArray) {
+			c.here()
 			return
 		}
-		for e := c.elements(v); e.Next(); {
-			c.message(e.Value())
+		for c.at.Element() {
+			c.message()
 		}
 	case "tools", "functions":
-		c.tools(v)
+		c.tools(c.at.Value())
 	case "response_format":
-		c.schemaOf(v)
+		c.schemaOf(c.at.Value())
 	}
 }
 
 // message counts one message of a conversation. Fields that have text, known
 // or not, count; ids do not, the model does not see them.
-func (c *counter) message(v jsonspan.Value) {
-	if v.Kind != jsonspan.KindObject {
-		c.value(v)
+func (c *counter) message() {
+	if !c.at.Open(jsonspan.KindObject) {
+		c.here()
 		return
 	}
 	c.tokens += messageTokens
-	for m := c.in(v); m.Next(); {
-		v := m.Value()
-		switch string(m.Key()) {
+	for c.at.Member() {
+		switch string(c.at.Key()) {
 		case "id", "tool_call_id", "type", "status", "audio", "annotations", "cache_control", "phase":
 		case "name":
 			c.tokens += nameTokens
-			c.value(v)
+			c.here()
 		case "content":
-			c.content(v)
+			c.content()
 		case "tool_calls":
 			c.exact = false
-			for e := c.elements(v); e.Next(); {
+			for e := c.elements(c.at.Value()); e.Next(); {
 				c.call(e.Value())
 			}
 		case "function_call":
 			c.exact = false
-			c.call(v)
+			c.call(c.at.Value())
 		default:
-			if v.Kind == jsonspan.KindString {
-				c.value(v)
+			if c.at.Kind() == jsonspan.KindString {
+				c.here()
 			}
 		}
 	}
@@ -84,28 +83,28 @@ func (c *counter) call(v jsonspan.Value) {
 
 // responsesMember counts a field of a responses body. Its instructions are the
 // first message.
-func (c *counter) responsesMember(key []byte, v jsonspan.Value) {
+func (c *counter) responsesMember(key []byte) {
 	switch string(key) {
 	case "instructions":
-		if v.Kind != jsonspan.KindNull {
+		if c.at.Kind() != jsonspan.KindNull {
 			c.tokens += messageTokens + roleTokens
-			c.content(v)
+			c.content()
 		}
 	case "input":
-		if v.Kind != jsonspan.KindArray {
+		if !c.at.Open(jsonspan.KindArray) {
 			c.tokens += messageTokens + roleTokens
-			c.value(v)
+			c.here()
 			return
 		}
-		for e := c.elements(v); e.Next(); {
-			c.item(e.Value())
+		for c.at.Element() {
+			c.item()
 		}
 	case "tools":
-		c.tools(v)
+		c.tools(c.at.Value())
 	case "text":
-		c.schemaOf(v)
+		c.schemaOf(c.at.Value())
 	case "previous_response_id", "conversation", "prompt":
-		if v.Kind != jsonspan.KindNull {
+		if c.at.Kind() != jsonspan.KindNull {
 			c.exact = false // there is text that only the provider has
 		}
 	}
@@ -117,58 +116,58 @@ const roleTokens = 1
 
 // item counts one item of a responses input: a message, or a call or what came
 // of it.
-func (c *counter) item(v jsonspan.Value) {
-	if v.Kind != jsonspan.KindObject {
-		c.value(v)
+func (c *counter) item() {
+	start, message := c.at, false // gone through twice
+	if !c.at.Open(jsonspan.KindObject) {
+		c.here()
 		return
 	}
-	message := false
-	for m := c.in(v); m.Next(); {
-		if string(m.Key()) == "role" {
+	for c.at.Member() {
+		if string(c.at.Key()) == "role" {
 			message = true
 		}
 	}
-	if message {
-		c.message(v)
+	if c.at = start; message {
+		c.message()
 		return
 	}
 	c.exact = false
 	c.tokens += messageTokens
-	for m := c.in(v); m.Next(); {
-		switch string(m.Key()) {
+	c.at.Open(jsonspan.KindObject)
+	for c.at.Member() {
+		switch string(c.at.Key()) {
 		case "name", "arguments", "input", "output", "summary", "action":
-			c.content(m.Value())
+			c.content()
 		}
 	}
 }
 
 // inputMember counts a field of a body whose text stands alone: completions,
 // embeddings, moderations, images, speech.
-func (c *counter) inputMember(key []byte, v jsonspan.Value) {
+func (c *counter) inputMember(key []byte) {
 	switch string(key) {
 	case "prompt", "input", "suffix", "instructions":
-		c.input(v)
+		c.input()
 	}
 }
 
 // input counts a text, a list of texts, a list of tokens, which is as long as
 // it is, or a list of such lists.
-func (c *counter) input(v jsonspan.Value) {
-	if v.Kind != jsonspan.KindArray {
-		c.value(v)
+func (c *counter) input() {
+	if !c.at.Open(jsonspan.KindArray) {
+		c.here()
 		return
 	}
-	e := c.elements(v)
-	for e.Next() {
-		switch v := e.Value(); v.Kind {
+	for c.at.Element() {
+		switch c.at.Kind() {
 		case jsonspan.KindNumber:
 			c.tokens++
 		case jsonspan.KindArray:
-			c.tokens += e.Count()
-		case jsonspan.KindObject:
-			c.part(v)
+			for c.at.Open(jsonspan.KindArray); c.at.Element(); {
+				c.tokens++
+			}
 		default:
-			c.value(v)
+			c.part()
 		}
 	}
 }

@@ -7,45 +7,40 @@ import "github.com/headgate-ai/headgate/internal/wire/jsonspan"
 const maxDepth = 8
 
 // content counts what a message says: a text, or a list of parts.
-func (c *counter) content(v jsonspan.Value) {
-	if v.Kind != jsonspan.KindArray {
-		if v.Kind == jsonspan.KindObject {
-			c.part(v)
-			return
-		}
-		c.value(v)
+func (c *counter) content() {
+	if !c.at.Open(jsonspan.KindArray) {
+		c.part()
 		return
 	}
-	for e := c.elements(v); e.Next(); {
-		c.part(e.Value())
+	for c.at.Element() {
+		c.part()
 	}
 }
 
 // part counts one part of a content, of whatever dialect: their names for the
 // same things do not collide.
-func (c *counter) part(v jsonspan.Value) {
-	if v.Kind != jsonspan.KindObject || c.depth >= maxDepth {
-		c.value(v)
+func (c *counter) part() {
+	if c.depth >= maxDepth || !c.at.Open(jsonspan.KindObject) {
+		c.here()
 		return
 	}
 	c.depth++
 	defer func() { c.depth-- }()
 	var at picture
-	for m := c.in(v); m.Next(); {
-		v := m.Value()
-		switch string(m.Key()) {
+	for c.at.Member() {
+		switch string(c.at.Key()) {
 		case "text", "refusal", "thinking", "name", "title", "context", "query", "output":
-			c.value(v)
+			c.here()
 		case "content", "summary": // of a tool's result, a reasoning item
-			c.content(v)
+			c.content()
 		case "input", "functionCall", "functionResponse", "action": // of a tool's use
-			c.value(v)
+			c.here()
 		case "image_url", "source", "inlineData", "inline_data", "fileData", "file_data", "file", "input_audio":
-			at.add(c, v)
+			at.add(c)
 		case "detail":
-			at.low = c.is(v, "low")
+			at.low = c.is(c.at.Value(), "low")
 		case "type":
-			at.kind = v
+			at.kind = c.at.Value()
 		case "file_id", "file_url":
 			at.remote = true
 		}
@@ -64,30 +59,29 @@ type picture struct {
 }
 
 // add reads the field that has the data, or has the fields that have it.
-func (p *picture) add(c *counter, v jsonspan.Value) {
-	if v.Kind == jsonspan.KindString {
-		p.data = v
+func (p *picture) add(c *counter) {
+	if c.at.Kind() == jsonspan.KindString {
+		p.data = c.at.Value()
 		return
 	}
-	if v.Kind != jsonspan.KindObject {
+	if !c.at.Open(jsonspan.KindObject) {
 		return
 	}
 	textual := false
-	for m := c.in(v); m.Next(); {
-		v := m.Value()
-		switch string(m.Key()) {
+	for c.at.Member() {
+		switch string(c.at.Key()) {
 		case "url", "data", "file_data", "fileUri":
-			p.data = v
+			p.data = c.at.Value()
 		case "media_type", "mimeType", "mime_type", "format":
-			p.media = v
+			p.media = c.at.Value()
 		case "detail":
-			p.low = c.is(v, "low")
+			p.low = c.is(c.at.Value(), "low")
 		case "type":
-			textual = c.is(v, "text")
+			textual = c.is(c.at.Value(), "text")
 		case "file_id":
 			p.remote = true
 		case "content": // an Anthropic document made of blocks
-			c.content(v)
+			c.content()
 		}
 	}
 	if textual {

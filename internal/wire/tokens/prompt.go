@@ -2,6 +2,7 @@ package tokens
 
 import (
 	"bytes"
+	"math"
 
 	"github.com/headgate-ai/headgate/internal/llm"
 	"github.com/headgate-ai/headgate/internal/wire/jsonspan"
@@ -44,9 +45,11 @@ func Prompt(raw []byte, dialect llm.Dialect, op llm.Operation, model string, cal
 // It never fails. A body that is not a JSON object counts as text, and so does
 // a value where the dialect has another type.
 func (s *Scratch) Prompt(raw []byte, dialect llm.Dialect, op llm.Operation, model string, cal Calibration, budget int) Count {
-	c := newCounter(s, raw, dialect, model, budget)
+	c := counter{scratch: s, raw: raw, dialect: dialect, model: model, family: FamilyOf(model), watched: len(raw) > budget}
+	c.encoding = c.family.Encoding()
+	c.begin(budget)
 	if !c.request(op) {
-		c = newCounter(s, raw, dialect, model, budget)
+		c.begin(budget)
 		c.exact = false
 		c.text(raw)
 	}
@@ -58,38 +61,47 @@ func (s *Scratch) Prompt(raw []byte, dialect llm.Dialect, op llm.Operation, mode
 type counter struct {
 	scratch  *Scratch
 	raw      []byte
+	at       jsonspan.Cursor // over raw
 	dialect  llm.Dialect
 	model    string
 	family   Family
 	encoding *Encoding // nil where it is not known
-	left     int       // bytes that may still be counted exactly
 	watched  bool      // the budget may not do, so learn from what is counted
-	exact    bool
+	depth    int       // of schemas and of blocks in blocks
+	tally
+}
 
-	tokens int // counted, and of the rules
-	// What was estimated: a sum of weights, and of which classes it was.
-	sum    int64
-	counts classCounts
+// tally is what a counter has found.
+type tally struct {
+	left  int // bytes that may still be counted exactly
+	exact bool
+
+	tokens int   // counted, and of the rules
+	meter  meter // of what is estimated
 	// What was counted and estimated both.
 	actual, estimated float64
 
 	images, imageTokens int
-	depth               int // of schemas and of blocks in blocks
 }
 
-func newCounter(s *Scratch, raw []byte, dialect llm.Dialect, model string, budget int) counter {
-	family := FamilyOf(model)
-	return counter{
-		scratch: s, raw: raw, dialect: dialect, model: model, family: family, encoding: family.Encoding(),
-		left: budget, watched: len(raw) > budget, exact: true,
+// begin forgets what has been found.
+func (c *counter) begin(budget int) {
+	whole := math.MaxInt
+	switch {
+	case !c.scratch.Parts:
+	case c.encoding != nil:
+		whole = wholeCorrected
+	default:
+		whole = wholeMeasured
 	}
+	c.tally = tally{left: budget, exact: true, meter: meter{weights: weightsOf(c.family), whole: whole}}
 }
 
 // result puts together what the walk has found.
 func (c *counter) result(cal Calibration) Count {
 	out := Count{Exact: c.exact, Images: c.images, ImageTokens: c.imageTokens}
-	rest := Estimate{Tokens: float64(c.sum) / weightUnit, Class: c.counts.dominant()}
-	rest.Tokens = max(rest.Tokens, c.counts.least()) * factorOf(c.family, &c.counts)
+	estimated, counts := c.meter.result()
+	rest := Estimate{Tokens: estimated * factorOf(c.family, &counts), Class: counts.dominant()}
 	if c.encoding != nil {
 		out.Tokens = c.tokens + rounded(rest.Tokens*ratio(c.actual, c.estimated)) + c.imageTokens
 		return out
@@ -110,12 +122,15 @@ func (c *counter) request(op llm.Operation) bool {
 	case openAIChat, openAIResponses:
 		c.tokens += replyTokens
 	}
-	m := jsonspan.Object(c.raw, jsonspan.DefaultDepth)
-	m.By(&c.scratch.long)
-	for m.Next() {
-		c.member(kind, m.Key(), m.Value())
+	c.at = jsonspan.Walk(c.raw, jsonspan.DefaultDepth)
+	c.at.By(&c.scratch.long)
+	if !c.at.Open(jsonspan.KindObject) {
+		return false
 	}
-	return m.Err() == nil
+	for c.at.Member() {
+		c.member(kind, c.at.Key())
+	}
+	return c.at.End() == nil
 }
 
 // body is whose fields a request's body has.
@@ -149,18 +164,18 @@ func (c *counter) bodyOf(op llm.Operation) body {
 }
 
 // member counts one field of the body.
-func (c *counter) member(of body, key []byte, v jsonspan.Value) {
+func (c *counter) member(of body, key []byte) {
 	switch of {
 	case openAIChat:
-		c.chatMember(key, v)
+		c.chatMember(key)
 	case openAIResponses:
-		c.responsesMember(key, v)
+		c.responsesMember(key)
 	case anthropicMessages:
-		c.anthropicMember(key, v)
+		c.anthropicMember(key)
 	case geminiContents:
-		c.geminiMember(key, v)
+		c.geminiMember(key)
 	case bareInput:
-		c.inputMember(key, v)
+		c.inputMember(key)
 	}
 }
 
@@ -169,7 +184,7 @@ func (c *counter) text(b []byte) {
 	switch {
 	case len(b) == 0:
 	case c.encoding == nil:
-		c.rough(b)
+		c.meter.add(b)
 	case len(b) <= c.left:
 		n := c.encoding.count(b, c.scratch)
 		c.tokens += n
@@ -185,7 +200,7 @@ func (c *counter) text(b []byte) {
 			c.left -= share
 			c.learn(actual, estimated)
 		}
-		c.rough(b)
+		c.meter.add(b)
 	}
 }
 
@@ -194,24 +209,7 @@ func (c *counter) learn(actual, estimated float64) {
 	c.estimated += estimated
 }
 
-// rough adds a text to what is estimated.
-func (c *counter) rough(b []byte) {
-	weights := &weightsO200k
-	if c.family == FamilyCL100k {
-		weights = &weightsCL100k
-	}
-	of := measure
-	if c.scratch.Parts {
-		of = measureParts
-	}
-	sum, counts := of(weights, b)
-	c.sum += sum
-	for i := range counts {
-		c.counts[i] += counts[i]
-	}
-}
-
-// in and elements look into a value.
+// in and elements look into a value that has been read.
 func (c *counter) in(v jsonspan.Value) jsonspan.Members {
 	m := jsonspan.In(c.raw, v)
 	m.By(&c.scratch.long)
@@ -224,13 +222,20 @@ func (c *counter) elements(v jsonspan.Value) jsonspan.Elems {
 	return e
 }
 
+// here counts the value at hand as text.
+func (c *counter) here() { c.value(c.at.Value()) }
+
 // value counts a value as text: a string without its quotes and escapes, null
 // as nothing, anything else as it is written.
 func (c *counter) value(v jsonspan.Value) {
 	switch v.Kind {
 	case jsonspan.KindString:
+		if inside := c.raw[v.Start+1 : v.End-1]; c.encoding == nil && c.meter.beyond(len(inside)) {
+			c.meter.addChunks(inside, true)
+			return
+		}
 		c.text(c.str(v))
-	case jsonspan.KindNull:
+	case jsonspan.KindNull, 0:
 	default:
 		c.text(v.Of(c.raw))
 	}

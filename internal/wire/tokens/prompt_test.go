@@ -176,22 +176,26 @@ func TestPromptIsTheSameHoweverWritten(t *testing.T) {
 		if err := json.Indent(&spaced, body, " ", "\t"); err != nil {
 			t.Fatal(err)
 		}
-		var escaped []byte
-		for _, r := range string(body) {
-			if r < 0x80 {
-				escaped = append(escaped, byte(r))
-				continue
-			}
-			for _, u := range utf16.Encode([]rune{r}) {
-				escaped = fmt.Appendf(escaped, "\\u%04x", u)
-			}
-		}
-		for _, other := range [][]byte{spaced.Bytes(), escaped} {
+		for _, other := range [][]byte{spaced.Bytes(), inASCII(body)} {
 			if got := Prompt(other, llm.OpenAI, llm.Chat, "gpt-4o", Calibration{}, plenty); got != want {
 				t.Errorf("text %d: %+v, and %+v written otherwise", i, want, got)
 			}
 		}
 	}
+}
+
+// inASCII is a body with all other characters as escapes.
+func inASCII(body []byte) (escaped []byte) {
+	for _, r := range string(body) {
+		if r < 0x80 {
+			escaped = append(escaped, byte(r))
+			continue
+		}
+		for _, u := range utf16.Encode([]rune{r}) {
+			escaped = fmt.Appendf(escaped, "\\u%04x", u)
+		}
+	}
+	return escaped
 }
 
 // A Scratch that is used again changes nothing.
@@ -269,6 +273,13 @@ func FuzzPrompt(f *testing.F) {
 		}
 		if !json.Valid(body) && op != llm.Transcriptions && got.Exact && len(body) > 0 {
 			t.Errorf("%+v of a body that is not JSON", got)
+		}
+		if json.Valid(body) {
+			var s Scratch
+			s.Know(longOf(body))
+			if again := s.Prompt(body, dialect, op, models[int(model)%len(models)], Calibration{}, budget); again != got {
+				t.Errorf("%+v, and %+v where the body is known", got, again)
+			}
 		}
 	})
 }

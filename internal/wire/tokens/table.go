@@ -105,13 +105,14 @@ const (
 // the one that it is passed over for, which keeps the distance small and ends
 // the search for what is not there early.
 func (t *table) lookupKey(key uint64) uint32 {
+	width := uint(t.shortBits) % 64 // which says that no shift is by more
 	product := key * spreadBy & keyMask
-	place := int(product >> (keyBits - t.shortBits))
-	want := product << distBits & (1<<(keyBits-t.shortBits+distBits) - 1)
-	mask := 1<<t.shortBits - 1
+	place := int(product >> ((keyBits - width) % 64))
+	want := product << distBits << width >> width
+	mask := 1<<width - 1
 	for dist := uint64(0); dist < distMask; dist++ {
 		slot := u64(t.bin, shortAt+((place+int(dist))&mask)*8)
-		found := slot >> t.shortBits
+		found := slot >> width
 		if found == want|dist {
 			return uint32(slot) & uint32(mask)
 		}

@@ -57,8 +57,8 @@ func (e *Encoding) Name() string { return e.name }
 // is ready; without one the functions take fresh memory when they need it,
 // which ordinary text does not. A Scratch must not be used twice at a time.
 type Scratch struct {
-	// Parts has Prompt estimate a text of more than 16 KiB by parts of it, at a
-	// bounded cost.
+	// Parts has Prompt estimate texts of more than some KiB by parts of them: ten times
+	// as much text costs about a fourth more.
 	Parts bool
 
 	nodes []node
@@ -68,9 +68,11 @@ type Scratch struct {
 	long  jsonspan.Long
 }
 
-// Know tells of long strings in the body that Prompt will be called with next,
-// in order; it then need not look for their ends.
+// Know says that the body that Prompt will be called with next has been found to be
+// valid JSON, and where long strings of it lie, in order; Prompt then need not look
+// through them to know where they end.
 func (s *Scratch) Know(long []llm.Span) {
+	s.long.Trust()
 	for _, l := range long {
 		s.long.Know(jsonspan.Span(l))
 	}
