@@ -52,7 +52,8 @@ test-unit: packages ## The unit tests, with the race detector.
 
 # What the race detector changes: it allocates, it is ten times slower, so that
 # tests of many calls or kills make fewer under it and those of speed none, and
-# internal/socket takes other calls under it than in a release.
+# internal/socket takes other calls under it than in a release. Tests of what
+# happens within milliseconds run with no others beside them.
 BARE = ./internal/socket ./internal/edge/h1 ./internal/upstream/... ./internal/gateway ./internal/stream ./internal/journal ./internal/authn ./internal/condition \
 	./internal/quota/... ./internal/wire/tokens ./internal/wire/trim ./internal/store/sqlite
 
@@ -60,6 +61,8 @@ BARE = ./internal/socket ./internal/edge/h1 ./internal/upstream/... ./internal/g
 test-bare: ## Allocation, memory and time budgets, the full numbers of calls and kills, and the sockets as a release uses them: without the race detector.
 	go test -count=1 $(BARE)
 	go test -count=1 -run 'Memory|TestClientLeaves|TestStreamsSurvive|TestKill|AllocatesNothing|TestSumOfCharges|HotSwap|TestProcessesShare' ./internal/app ./internal/ledger
+	go test -count=1 -run 'TestOutage|TestTwoGateways|TestRoundTrips|TestOneCutOff|TestKilledWhileCutOff|TestSignsOfLife|TestNginx' ./internal/store/redis
+	go test -count=1 -run Shape ./lab/experiment
 
 .PHONY: test-fast
 test-fast: ## The unit tests without the race detector, results cached.

@@ -42,7 +42,10 @@ func TestEveryExperimentHasItsShape(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
-	const tries, bound = 3, 30 * time.Second // 15 s at most, and room for the race detector on a busy machine
+	if raceEnabled {
+		t.Skip("the race detector takes its time; make test-bare runs this")
+	}
+	const tries, bound = 3, 30 * time.Second // 15 s at most, and room for a busy machine
 	for _, e := range experiment.All {
 		if e.Name == "knee" {
 			continue // TestKnee has it

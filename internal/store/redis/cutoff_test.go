@@ -40,6 +40,7 @@ func overshoot(admitted []time.Time, since time.Time) (most float64) {
 // it its share, and goes on with that: both together keep to the limit all the
 // time, and use it again when the wait is over.
 func TestOneCutOff(t *testing.T) {
+	timed(t)
 	t.Parallel()
 	s := start(t)
 	cfg := requests(t, "200/s", cutBurst, "gcra")
@@ -75,6 +76,7 @@ func TestOneCutOff(t *testing.T) {
 // A gateway that is cut off dies when it has begun to use its share. The other
 // leaves it that, as it cannot know.
 func TestKilledWhileCutOff(t *testing.T) {
+	timed(t)
 	t.Parallel()
 	s := start(t)
 	cfg := requests(t, "200/s", cutBurst, "gcra")
@@ -165,6 +167,7 @@ func TestGatewayProcess(t *testing.T) {
 // A beat counts as a sign of life only once after each answer that got through, and
 // not when it comes late; what decides alone counts as missing.
 func TestSignsOfLife(t *testing.T) {
+	timed(t)
 	t.Parallel()
 	s := start(t)
 	open := func() *Store {

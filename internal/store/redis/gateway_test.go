@@ -19,6 +19,14 @@ type gateway struct {
 	store *Store
 }
 
+// timed is for tests of what happens within milliseconds or at a rate.
+func timed(t testing.TB) {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("the race detector takes its time; make test-bare runs this")
+	}
+}
+
 // patient is a configuration whose timeout a busy machine does not reach.
 func patient() quota.StoreConfig {
 	return quota.StoreConfig{Kind: quota.StoreRedis, Lease: 100, Timeout: setting.Duration(5 * time.Second)}

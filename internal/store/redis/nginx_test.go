@@ -120,6 +120,7 @@ func (a *answers) chat(t *testing.T, c *http.Client, url string) http.Header {
 // through to the provider, and answers the rest. Together with a gateway it lets no
 // more through than the limit. Without Redis it refuses.
 func TestNginx(t *testing.T) {
+	timed(t)
 	const perSecond, burst = 100, 20
 	t.Parallel()
 	s := start(t)

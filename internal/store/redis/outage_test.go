@@ -104,6 +104,7 @@ func (r *run) p99() time.Duration {
 // While Redis is slow or gone, two gateways together keep to the limit, decide
 // fast, and grant no burst when it is back.
 func TestOutage(t *testing.T) {
+	timed(t)
 	for name, f := range map[string]chaos.Fault{
 		"slow":      {Latency: 2400 * time.Millisecond, Jitter: 100 * time.Millisecond},
 		"silent":    {Drop: true},

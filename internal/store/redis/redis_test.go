@@ -42,6 +42,7 @@ func TestSeedScript(t *testing.T) {
 
 // Two gateways with one Redis let through what one would.
 func TestTwoGateways(t *testing.T) {
+	timed(t)
 	for _, c := range []struct {
 		algorithm, rate string
 		burst           float64
@@ -79,6 +80,7 @@ func TestTwoGateways(t *testing.T) {
 // While there is plenty, Redis is asked once for a hundred calls, however many
 // rules there are.
 func TestRoundTrips(t *testing.T) {
+	timed(t)
 	s := start(t)
 	c := requests(t, "1000000/s", 1000000, "gcra")
 	c.Rules = append(c.Rules, quota.RuleConfig{Name: "all", Requests: quota.RateConfig{Rate: rate(t, "10000000/min"), Algorithm: "window"}, Concurrent: 100000})
