@@ -124,7 +124,7 @@ func appendName(b []byte, name string) ([]byte, bool) {
 
 // of is the match of a call.
 func (m *matches) of(r *Room, p *Plan, s *Subject) *match {
-	if m == nil { // of the zero Plan
+	if m == nil { // the zero Plan remembers nothing
 		return r.match(p, s)
 	}
 	var room [longestKind]byte
