@@ -2,10 +2,10 @@ package tokens
 
 import "github.com/headgate-ai/headgate/internal/wire/jsonspan"
 
-// meter estimates the texts of a request, one after the other. Up to so many bytes
-// they are measured as a whole. Of a text that goes beyond, chunks are measured,
-// evenly spread: about as many bytes, if it is all there is, and if it stands behind
-// others its share of as many.
+// meter estimates the texts of a request, one after the other. Together they are
+// measured as a whole up to so many bytes. Of a text that goes beyond, evenly spread
+// chunks are measured: as many bytes again if it is all there is, and the fewer the
+// more stands before it.
 type meter struct {
 	weights *weights
 	whole   int // bytes
@@ -66,6 +66,7 @@ func (m *meter) addChunks(text []byte, quoted bool) {
 	m.next -= len(text)
 }
 
+// addChunk adds the chunk of a text between two offsets.
 func (m *meter) addChunk(text []byte, from, to int, quoted bool, times float64) {
 	var room [chunk]byte
 	part, prev := text[from:to], uint8(kindLine)

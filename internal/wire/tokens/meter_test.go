@@ -131,6 +131,21 @@ func TestChunksOfEscapes(t *testing.T) {
 	}
 }
 
+// Chunks go on from text to text, however short those are.
+func TestChunksOfManyTexts(t *testing.T) {
+	var turns []string
+	for i := range 2000 {
+		turns = append(turns, `{"role":"user","content":"`+strings.Repeat("word, \\n", i%30)+`"}`)
+	}
+	body := []byte(`{"messages":[` + strings.Join(turns, ",") + `]}`)
+	s := Scratch{Parts: true}
+	got := s.Prompt(body, llm.OpenAI, llm.Chat, "some-model", Calibration{}, 0)
+	want := Prompt(body, llm.OpenAI, llm.Chat, "some-model", Calibration{}, 0)
+	if off := float64(got.Tokens)/float64(want.Tokens) - 1; math.Abs(off) > 0.03 {
+		t.Errorf("%d tokens by chunks, %d as a whole", got.Tokens, want.Tokens)
+	}
+}
+
 func TestChunksAllocate(t *testing.T) {
 	s := Scratch{Parts: true}
 	for _, body := range [][]byte{conversation(64 << 10), inASCII(chatBody(string(joined(3, 64<<10))))} {

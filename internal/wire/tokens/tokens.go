@@ -57,8 +57,8 @@ func (e *Encoding) Name() string { return e.name }
 // is ready; without one the functions take fresh memory when they need it,
 // which ordinary text does not. A Scratch must not be used twice at a time.
 type Scratch struct {
-	// Parts has Prompt estimate texts of more than some KiB by parts of them: ten times
-	// as much text costs about a fourth more.
+	// Parts has Prompt measure only parts of the texts that it estimates, where they
+	// have more than some KiB.
 	Parts bool
 
 	nodes []node
