@@ -103,7 +103,7 @@ type account struct {
 	hold    *quota.Hold
 	price   *meter.Price
 	count   tokens.Count // of the prompt, before the call
-	leg     fleet.Leg    // the latest that was tried
+	leg     fleet.Leg    // the latest that was tried, at first the one to try; price is what it costs
 	instead string       // the model that a budget named, "" while the client's is called
 	trimmed bool         // the prompt has been shortened
 	sent    bool         // a provider has been asked
@@ -137,7 +137,7 @@ func (a *account) release() {
 
 func (a *account) take() error {
 	leg := a.choice.Legs[0]
-	a.priceOf(leg)
+	a.via(leg)
 	if a.snap.Quota.Empty() && a.who.Rate == 0 && a.who.Tier == "" {
 		return nil
 	}
@@ -218,9 +218,12 @@ func (a *account) model() string {
 	return meant(cmp.Or(a.instead, a.call.Model), a.choice)
 }
 
-// priceOf is what a leg costs from now on.
-func (a *account) priceOf(leg fleet.Leg) {
-	a.price = nil
+// via is the leg that the call takes from now on.
+func (a *account) via(leg fleet.Leg) {
+	if leg == a.leg {
+		return
+	}
+	a.leg, a.price = leg, nil
 	if p, ok := a.snap.Prices.Price(leg.Model, leg.Provider, a.rec.Start); ok {
 		a.price = p
 	}
@@ -287,7 +290,7 @@ func (a *account) settle(u llm.Usage, err error) {
 	}
 	err = a.g.Ledger.Append(&ledger.Entry{
 		ID: entryID(rec), At: rec.Start.UTC(), RequestID: rec.ID, Key: rec.Who.Key, Tenant: rec.Who.Tenant, User: rec.Who.User,
-		Model: rec.Asked, Provider: a.leg.Provider, Target: a.leg.Target(), Dialect: string(rec.Dialect), Op: string(rec.Op),
+		Model: rec.Asked, Provider: rec.Provider, Target: rec.Target, Dialect: string(rec.Dialect), Op: string(rec.Op),
 		Usage: u, Cost: rec.Cost, Priced: a.price != nil, Status: rec.UpstreamRaw, Outcome: outcome(fault.Of(err)).String(), Charges: charges,
 	})
 	if err != nil {
@@ -297,18 +300,17 @@ func (a *account) settle(u llm.Usage, err error) {
 
 // entryID is unique for each request, whatever id the client gave it.
 func entryID(rec *journal.Record) string {
-	var b [24]byte
-	copy(b[:16], rec.Trace[:])
-	copy(b[16:], rec.Span[:])
-	return hex.EncodeToString(b[:])
+	var b [2 * (len(rec.Trace) + len(rec.Span))]byte
+	hex.Encode(b[hex.Encode(b[:], rec.Trace[:]):], rec.Span[:])
+	return string(b[:])
 }
 
 // tried notes that a leg was tried, and whether its provider may have seen the
 // call.
 func (a *account) tried(leg fleet.Leg, sent bool) {
 	a.sent = a.sent || sent
-	a.leg = leg
-	a.priceOf(leg)
+	a.via(leg)
+	a.rec.Provider, a.rec.Target = leg.Provider, leg.Target()
 }
 
 // prompt is how many tokens the prompt has.

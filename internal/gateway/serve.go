@@ -126,7 +126,7 @@ func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, r
 		acct.tried(leg, !again)
 		return reply, again, err
 	})
-	rec.Provider, rec.Target, rec.Attempts = got.Leg.Provider, got.Leg.Target(), got.Attempts
+	rec.Attempts = got.Attempts
 	if err != nil {
 		return final(err, got.Attempts)
 	}

@@ -3,26 +3,25 @@ package ledger
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"strings"
-	"time"
 	"unicode/utf8"
-
-	"github.com/headgate-ai/headgate/internal/llm"
 )
 
 // A record of the spool is a frame:
 //
-//	magic (4) · length (4, little endian) · CRC-32C of length and payload (4) · payload
+//	magic (4) · CRC-32C of what follows (4) · length of the payload (4) · payload
+//
+// with numbers in little endian.
 //
 // The magic holds bytes that UTF-8 has no use for, and all texts are UTF-8: a
 // reader that looks for the next record behind a damaged one cannot be led to
 // one that a client wrote into a name.
 const (
-	magic      = "\xff\xfehg"
-	headerSize = len(magic) + 8
+	magic        = "\xff\xfeh2"
+	earlierMagic = "\xff\xfehg"
+	headerSize   = len(magic) + 8
 	// maxPayload is more than any entry needs that check lets pass.
 	maxPayload = 64 << 10
 	version    = 1
@@ -42,17 +41,20 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// endOfTime is the last year whose nanoseconds since 1970 fit in 64 bits, less
-// some.
-const endOfTime = 2260
+// lastYear is the last whose nanoseconds since 1970 fit in 64 bits, less some;
+// endOfTime is when it ends, in seconds since 1970.
+const (
+	lastYear  = 2260
+	endOfTime = 9_183_110_400
+)
 
 // check is whether the entry can be kept.
 func (e *Entry) check() error {
 	if e.ID == "" || len(e.ID) > MaxID {
 		return fmt.Errorf("ledger: the entry's ID has %d bytes; it needs 1 to %d", len(e.ID), MaxID)
 	}
-	if y := e.At.UTC().Year(); y < 1970 || y > endOfTime {
-		return fmt.Errorf("ledger: the entry's time is in the year %d; it must be from 1970 to %d", y, endOfTime)
+	if at := e.At.Unix(); at < 0 || at >= endOfTime {
+		return fmt.Errorf("ledger: the entry's time is in the year %d; it must be from 1970 to %d", e.At.UTC().Year(), lastYear)
 	}
 	if len(e.Charges) > MaxCharges {
 		return fmt.Errorf("ledger: the entry has %d charges; it may have %d", len(e.Charges), MaxCharges)
@@ -70,56 +72,45 @@ func (e *Entry) clean() (Entry, error) {
 	if err := e.check(); err != nil {
 		return Entry{}, err
 	}
-	return decodePayload(appendPayload(nil, e))
-}
-
-// appendFrame writes the entry as a frame.
-func appendFrame(b []byte, e *Entry) []byte {
-	start := len(b)
-	b = append(b, magic+"\x00\x00\x00\x00\x00\x00\x00\x00"...)
-	b = appendPayload(b, e)
-	frame := b[start:]
-	binary.LittleEndian.PutUint32(frame[4:], uint32(len(frame)-headerSize))
-	binary.LittleEndian.PutUint32(frame[8:], checksum(frame))
-	return b
-}
-
-func checksum(frame []byte) uint32 {
-	return crc32.Update(crc32.Checksum(frame[4:8], castagnoli), castagnoli, frame[headerSize:])
-}
-
-const (
-	flagPriced = 1 << iota
-	flagEstimated
-)
-
-// texts are the entry's texts, in their order in a payload.
-func (e *Entry) texts() [11]*string {
-	return [...]*string{&e.ID, &e.RequestID, &e.Key, &e.Tenant, &e.User, &e.Model, &e.Provider, &e.Target, &e.Dialect, &e.Op, &e.Outcome}
-}
-
-// counts are the entry's counts, in their order in a payload.
-func (e *Entry) counts() [6]*int64 {
-	u := &e.Usage
-	return [...]*int64{&u.Input, &u.Cached, &u.CacheWrite, &u.Output, &u.Reasoning, (*int64)(&e.Cost)}
-}
-
-func appendPayload(b []byte, e *Entry) []byte {
-	var flags byte
-	if e.Priced {
-		flags |= flagPriced
+	var d decoder
+	var r Record
+	if err := d.decode(new(framer).write(e)[headerSize:], &r); err != nil {
+		return Entry{}, err
 	}
-	if e.Usage.Estimated {
-		flags |= flagEstimated
+	return r.Entry(), nil
+}
+
+// A payload is
+//
+//	version (1) · length of the kind (2) · kind · time (8) · ids · numbers · charges
+//
+// The kind stands together and in front, so that neither who writes many entries
+// nor who reads them need take it apart each time. Numbers without a length here
+// are varints.
+
+// framer writes entries as frames. What it wrote last it uses again, as far as the
+// next entry is of the same kind.
+type framer struct {
+	frame []byte
+	kind  Kind
+	upTo  int // where the kind ends; 0 where there is none yet
+}
+
+const beforeKind = headerSize + 3
+
+// write makes a frame, which the framer keeps.
+func (f *framer) write(e *Entry) []byte {
+	if k := e.kind(); f.upTo == 0 || k != f.kind {
+		f.frame = append(f.frame[:0], magic+"\x00\x00\x00\x00\x00\x00\x00\x00"...)
+		f.frame = k.append(append(f.frame, version, 0, 0))
+		f.kind, f.upTo = k, len(f.frame)
+		binary.LittleEndian.PutUint16(f.frame[beforeKind-2:], uint16(f.upTo-beforeKind))
 	}
-	b = append(b, version, flags)
-	b = binary.AppendVarint(b, e.At.UnixNano())
-	b = binary.AppendUvarint(b, uint64(min(max(0, e.Status), 999)))
-	for _, n := range e.counts() {
-		b = appendCount(b, *n)
-	}
-	for _, s := range e.texts() {
-		b = appendText(b, *s)
+	b := binary.LittleEndian.AppendUint64(f.frame[:f.upTo], uint64(e.At.UnixNano()))
+	b = appendText(b, e.ID)
+	b = appendText(b, e.RequestID)
+	for _, n := range e.numbers() {
+		b = appendCount(b, n)
 	}
 	b = binary.AppendUvarint(b, uint64(len(e.Charges)))
 	for i := range e.Charges {
@@ -127,6 +118,30 @@ func appendPayload(b []byte, e *Entry) []byte {
 		b = appendText(b, c.Scope)
 		b = binary.AppendVarint(b, c.Period)
 		b = appendCount(b, c.Amount)
+	}
+	binary.LittleEndian.PutUint32(b[8:], uint32(len(b)-headerSize))
+	binary.LittleEndian.PutUint32(b[4:], crc32.Checksum(b[8:], castagnoli))
+	f.frame = b
+	return b
+}
+
+const (
+	flagPriced = 1 << iota
+	flagEstimated
+)
+
+func (k *Kind) append(b []byte) []byte {
+	var flags byte
+	if k.Priced {
+		flags |= flagPriced
+	}
+	if k.Estimated {
+		flags |= flagEstimated
+	}
+	b = append(b, flags)
+	b = binary.AppendUvarint(b, uint64(min(max(0, k.Status), 999)))
+	for _, s := range k.texts() {
+		b = appendText(b, *s)
 	}
 	return b
 }
@@ -138,7 +153,10 @@ func appendCount(b []byte, n int64) []byte {
 // appendText writes a text that every store takes: PostgreSQL has no zero byte
 // and nothing that is not UTF-8 in its texts.
 func appendText(b []byte, s string) []byte {
-	if !plain(s) && (strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s)) {
+	if len(s) < utf8.RuneSelf && plain(s) { // as most are
+		return append(append(b, byte(len(s))), s...)
+	}
+	if strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s) {
 		s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	}
 	if len(s) > MaxText {
@@ -151,11 +169,20 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// plain is whether the text is ASCII without a zero byte. Most are, and this is
-// faster than to ask for each of the two.
+// plain is whether the text is ASCII without a zero byte.
 func plain(s string) bool {
+	const ones = 0x0101010101010101
+	for ; len(s) >= 8; s = s[8:] {
+		w := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+			uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+		// The highest bit of a byte is set in w where it is not ASCII, and in w less
+		// one in each byte where one of them is zero.
+		if (w|(w-ones))&(ones<<7) != 0 {
+			return false
+		}
+	}
 	for i := range len(s) {
-		if c := s[i]; c == 0 || c >= utf8.RuneSelf {
+		if s[i]-1 >= utf8.RuneSelf-1 {
 			return false
 		}
 	}
@@ -179,7 +206,7 @@ func cutFrame(b []byte) (payload []byte, size int, is found) {
 	if len(b) < headerSize {
 		return nil, 0, partial
 	}
-	n := binary.LittleEndian.Uint32(b[4:])
+	n := binary.LittleEndian.Uint32(b[8:])
 	if n > maxPayload {
 		return nil, 0, broken
 	}
@@ -187,7 +214,7 @@ func cutFrame(b []byte) (payload []byte, size int, is found) {
 	if len(b) < size {
 		return nil, 0, partial
 	}
-	if checksum(b[:size]) != binary.LittleEndian.Uint32(b[8:]) {
+	if crc32.Checksum(b[8:size], castagnoli) != binary.LittleEndian.Uint32(b[4:]) {
 		return nil, 0, broken
 	}
 	return b[headerSize:size], size, whole
@@ -207,83 +234,4 @@ func skip(b []byte) int {
 		}
 	}
 	return len(b)
-}
-
-var (
-	errPayload = errors.New("the record is not one that this version writes")
-	errVersion = errors.New("the record is of a later version; it needs a newer headgate")
-)
-
-// decodePayload reads an entry back.
-func decodePayload(b []byte) (Entry, error) {
-	if len(b) < 2 {
-		return Entry{}, errPayload
-	}
-	if b[0] != version {
-		return Entry{}, errVersion
-	}
-	// One copy, which all the texts are parts of.
-	d := payload{rest: string(b[2:])}
-	e := Entry{Priced: b[1]&flagPriced != 0, At: time.Unix(0, d.varint()).UTC(), Status: int(d.count())}
-	e.Usage.Estimated = b[1]&flagEstimated != 0
-	for _, n := range e.counts() {
-		*n = d.count()
-	}
-	for _, s := range e.texts() {
-		*s = d.text()
-	}
-	if n := d.count(); n > MaxCharges {
-		d.bad = true
-	} else if n > 0 {
-		e.Charges = make([]llm.Charge, n)
-	}
-	for i := range e.Charges {
-		e.Charges[i] = llm.Charge{Scope: d.text(), Period: d.varint(), Amount: d.count()}
-	}
-	if d.bad || d.rest != "" || e.ID == "" {
-		return Entry{}, errPayload
-	}
-	return e, nil
-}
-
-// payload is what is left to read of one. Once something is wrong all is zero.
-type payload struct {
-	rest string
-	bad  bool
-}
-
-func (d *payload) uvarint() uint64 {
-	var n uint64
-	for i := 0; i < len(d.rest) && i < binary.MaxVarintLen64; i++ {
-		c := d.rest[i]
-		n |= uint64(c&0x7f) << (7 * i)
-		if c < 0x80 {
-			d.rest = d.rest[i+1:]
-			return n
-		}
-	}
-	d.bad, d.rest = true, ""
-	return 0
-}
-
-func (d *payload) varint() int64 {
-	n := d.uvarint()
-	return int64(n>>1) ^ -int64(n&1)
-}
-
-func (d *payload) count() int64 {
-	n := d.uvarint()
-	d.bad = d.bad || n > MaxCount
-	return int64(min(n, MaxCount))
-}
-
-func (d *payload) text() string {
-	n := d.uvarint()
-	if n > uint64(len(d.rest)) {
-		d.bad, d.rest = true, ""
-		return ""
-	}
-	s := d.rest[:n]
-	d.rest = d.rest[n:]
-	return s
 }

@@ -40,8 +40,11 @@ func FuzzSpool(f *testing.F) {
 			if damage {
 				continue
 			}
-			if e, err := decodePayload(payload); err == nil {
+			var d decoder
+			var r Record
+			if d.decode(payload, &r) == nil {
 				entries++
+				e := r.Entry()
 				again, err := e.clean()
 				if err == nil && len(e.Model) <= MaxText && !reflect.DeepEqual(again.Usage, e.Usage) {
 					t.Fatalf("%+v is written as %+v", e, again)
@@ -69,15 +72,17 @@ func FuzzEntry(f *testing.F) {
 		if e.check() != nil {
 			return
 		}
-		b := appendFrame(nil, &e)
+		b := new(framer).write(&e)
 		payload, size, is := cutFrame(b)
 		if is != whole || size != len(b) {
 			t.Fatalf("a frame of %d bytes is read as %d (%d)", len(b), size, is)
 		}
-		got, err := decodePayload(payload)
-		if err != nil {
+		var d decoder
+		var r Record
+		if err := d.decode(payload, &r); err != nil {
 			t.Fatal(err)
 		}
+		got := r.Entry()
 		again, err := got.clean()
 		if err != nil && len(got.ID) <= MaxID {
 			t.Fatal(err)

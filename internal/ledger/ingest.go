@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// mostRows and gathering bound a batch: a commit costs as much as hundreds of
-	// entries. Nobody waits for it: who reads has what is there brought over first.
-	mostRows  = 4096
+	// gathering is how long entries wait for others, unless a segment becomes
+	// complete: a commit costs as much as hundreds of entries. Nobody waits for it:
+	// who reads has what is there brought over first.
 	gathering = 4 * time.Second
 	// attempt bounds one Insert, so that a store that hangs is noticed.
 	attempt = 30 * time.Second
@@ -39,18 +39,15 @@ type ingester struct {
 
 	idle  atomic.Bool   // run sleeps until wake
 	wake  chan struct{} // cap 1
-	full  chan struct{} // cap 1: a batch is complete
+	full  chan struct{} // cap 1: a segment is complete
 	hurry chan struct{} // cap 1: someone waits in flush
 	stop  chan struct{} // closed by close
 	ended chan struct{} // closed by run
-
-	ingested atomic.Int64 // records
 
 	mu       sync.Mutex
 	failures int           // attempts, in all
 	err      error         // of the latest failure
 	changed  chan struct{} // closed and replaced with each attempt
-	since    time.Time     // the oldest record that waits came no earlier
 
 	// Owned by run.
 	pause    time.Duration
@@ -61,7 +58,7 @@ type ingester struct {
 func newIngester(s *spool, store Store, log *slog.Logger) *ingester {
 	g := &ingester{spool: s, store: store, log: log,
 		wake: make(chan struct{}, 1), full: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
-		stop: make(chan struct{}), ended: make(chan struct{}), changed: make(chan struct{}), since: time.Now()}
+		stop: make(chan struct{}), ended: make(chan struct{}), changed: make(chan struct{})}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	s.notify = g.appended
 	return g
@@ -69,11 +66,11 @@ func newIngester(s *spool, store Store, log *slog.Logger) *ingester {
 
 // appended is called after each append. It does not block, and wakes the
 // goroutine only if that sleeps: to wake it costs more than the append does.
-func (g *ingester) appended() {
+func (g *ingester) appended(complete bool) {
 	if g.idle.Load() && g.idle.CompareAndSwap(true, false) {
 		poke(g.wake)
 	}
-	if g.records()%mostRows == 0 {
+	if complete {
 		poke(g.full)
 	}
 }
@@ -85,69 +82,63 @@ func poke(c chan struct{}) {
 	}
 }
 
-// records is how many wait, where none were found damaged.
-func (g *ingester) records() int64 { return g.spool.appended.Load() - g.ingested.Load() }
-
 func (g *ingester) run() {
 	defer close(g.ended)
-	for {
-		if !g.drain() {
-			return
-		}
-		if !g.sleep() {
-			g.drain()
+	for all, more := true, true; g.drain(all); {
+		if all, more = g.sleep(); !more {
+			g.drain(true)
 			return
 		}
 	}
 }
 
-// sleep waits for records, lets some come together, and reports false at the
-// end.
-func (g *ingester) sleep() bool {
+// sleep waits for records and lets some come together. It says whether to bring
+// over all of them or complete segments only, and whether there will be more.
+func (g *ingester) sleep() (all, more bool) {
 	g.idle.Store(true)
-	if g.spool.waiting() == 0 {
+	if g.spool.lag().Bytes == 0 {
 		select {
 		case <-g.wake:
 		case <-g.hurry:
-			return true
+			return true, true
 		case <-g.stop:
-			return false
+			return true, false
 		}
 	}
 	g.idle.Store(false)
-	g.mu.Lock()
-	g.since = time.Now()
-	g.mu.Unlock()
 	select {
 	case <-time.After(gathering):
+		return true, true
 	case <-g.full:
+		return false, true
 	case <-g.hurry:
+		return true, true
 	case <-g.stop:
-		return false
+		return true, false
 	}
-	return true
 }
 
-// drain brings over what there is. It reports false if it had to give up at the
-// end.
-func (g *ingester) drain() bool {
-	for {
-		mark := time.Now()
-		b, err := g.spool.read(mostRows)
+// drain brings over what has come: all of it, or the segments that are complete.
+// What comes meanwhile is left to come together. It reports false if it had to
+// give up at the end.
+func (g *ingester) drain(all bool) bool {
+	for come := g.spool.come(all); ; {
+		b, err := g.spool.next(come)
 		if err == nil && b.segment == nil {
 			return true
 		}
-		if err == nil && len(b.Entries) > 0 {
+		if err == nil {
 			err = g.insert(b.Batch)
 		}
 		if err != nil {
 			if !g.failed(err) {
 				return false
 			}
+			come = g.spool.come(true) // that has waited long enough
 			continue
 		}
 		g.spool.done(b)
-		g.succeeded(int64(len(b.Entries)), mark)
+		g.succeeded()
 	}
 }
 
@@ -157,15 +148,13 @@ func (g *ingester) insert(b Batch) error {
 	return g.store.Insert(ctx, b)
 }
 
-func (g *ingester) succeeded(n int64, mark time.Time) {
+func (g *ingester) succeeded() {
 	if g.pause > 0 {
 		g.log.Info("the ledger's store takes entries again")
 	}
 	g.pause = 0
-	g.ingested.Add(n)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.since = mark
 	g.tell()
 }
 
@@ -185,7 +174,7 @@ func (g *ingester) failed(err error) bool {
 	g.mu.Unlock()
 	if now := time.Now(); !now.Before(g.nextWord) {
 		g.nextWord = now.Add(time.Minute)
-		g.log.Error("the ledger's store does not take entries; they wait in the spool, and nothing is lost", "err", err, "records", g.records(), "folder", g.spool.dir)
+		g.log.Error("the ledger's store does not take entries; they wait in the spool, and nothing is lost", "err", err, "records", g.spool.lag().Records, "folder", g.spool.dir)
 	}
 	g.pause = min(max(firstPause, 2*g.pause), lastPause)
 	select {
@@ -201,13 +190,13 @@ func (g *ingester) failed(err error) bool {
 
 // flush waits until all is in the store that is in the spool now.
 func (g *ingester) flush(ctx context.Context) error {
-	target := g.spool.written.Load()
+	target := g.spool.come(true)
 	g.mu.Lock()
 	failures := g.failures
 	g.mu.Unlock()
 	for {
 		g.mu.Lock()
-		done, failed, err, changed := g.spool.taken.Load() >= target, g.failures > failures, g.err, g.changed
+		done, failed, err, changed := g.spool.has(target), g.failures > failures, g.err, g.changed
 		g.mu.Unlock()
 		switch {
 		case done:
@@ -226,16 +215,6 @@ func (g *ingester) flush(ctx context.Context) error {
 	}
 }
 
-func (g *ingester) lag() Lag {
-	l := Lag{Bytes: g.spool.waiting()}
-	if l.Bytes > 0 {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		l.Records, l.Age = max(1, g.records()), time.Since(g.since)
-	}
-	return l
-}
-
 // close brings over what is left, as long as ctx lasts.
 func (g *ingester) close(ctx context.Context) error {
 	close(g.stop)
@@ -246,7 +225,7 @@ func (g *ingester) close(ctx context.Context) error {
 		<-g.ended
 	}
 	g.cancel()
-	if n := g.lag().Records; n > 0 {
+	if n := g.spool.lag().Records; n > 0 {
 		return fmt.Errorf("%d entries of the ledger wait in the spool %s for the next start", n, g.spool.dir)
 	}
 	return nil

@@ -26,8 +26,10 @@ func (f *flaky) Insert(ctx context.Context, b Batch) error {
 	if f.down {
 		return errors.New("connection refused")
 	}
-	f.sizes = append(f.sizes, len(b.Entries))
-	return f.Memory.Insert(ctx, b)
+	before := len(f.entries)
+	err := f.Memory.Insert(ctx, b)
+	f.sizes = append(f.sizes, len(f.entries)-before)
+	return err
 }
 
 func (f *flaky) set(down bool) (attempts int) {
@@ -91,11 +93,14 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// Entries wait at most so long for others, and a full batch waits for nothing.
+// Entries wait at most so long for others, and a complete segment waits for
+// nothing. What comes meanwhile is left to come together.
 func TestBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &flaky{Memory: NewMemory(0)}
 		r := open(t, t.TempDir(), s, &logged{})
+		const size, segments = 64 << 10, 3
+		SetSegmentSize(r, size)
 		synctest.Wait() // it has looked into the spool
 		for i := range 10 {
 			mustAppend(t, r, entry(i))
@@ -109,21 +114,22 @@ func TestBatches(t *testing.T) {
 			t.Errorf("flush took %v, %v", time.Since(begin), err)
 		}
 		synctest.Wait()
-		for i := range 2 * mostRows {
-			mustAppend(t, r, entry(1000+i))
+		n := 0
+		for ; r.spool.come(false) < segments*size; n++ {
+			mustAppend(t, r, entry(1000+n))
 		}
 		synctest.Wait()
-		if time.Since(begin) != 0 || r.Lag().Records >= mostRows {
-			t.Errorf("a full batch waited: %+v", r.Lag())
+		if lag := r.Lag(); time.Since(begin) != 0 || lag.Records != 1 {
+			t.Errorf("a complete segment waited, or what came behind it did not: %+v", lag)
 		}
 		if err := r.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if s.sizes[0] != 10 || s.sizes[1] != 10 || slices.Max(s.sizes) > mostRows {
+		if len(s.sizes) != 2+segments+1 || s.sizes[0] != 10 || s.sizes[1] != 10 || s.sizes[2+segments] != 1 {
 			t.Errorf("batches of %v", s.sizes)
 		}
-		if n := len(ids(t, s.Memory)); n != 20+2*mostRows {
-			t.Errorf("%d entries", n)
+		if got := len(ids(t, s.Memory)); got != 20+n {
+			t.Errorf("%d entries of %d", got, 20+n)
 		}
 	})
 }

@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -37,27 +36,6 @@ type Entry struct {
 	Charges []llm.Charge
 }
 
-// Batch is entries on their way into a store.
-type Batch struct {
-	Entries []Entry
-	// Source is where they come from: a name that nothing else in the world has,
-	// such as a segment's. Without one there are no Ends, and nothing of the batch
-	// is in the store already.
-	Source string
-	// Ends are how far the source has been read with each of the entries. They
-	// ascend.
-	Ends []int64
-}
-
-// After is what of the batch comes behind the place in its source.
-func (b *Batch) After(place int64) Batch {
-	if b.Source == "" {
-		return *b
-	}
-	n, _ := slices.BinarySearch(b.Ends, place+1)
-	return Batch{Entries: b.Entries[n:], Source: b.Source, Ends: b.Ends[n:]}
-}
-
 // Balance is what has been used of a budget in one of its periods.
 type Balance struct {
 	Scope  string
@@ -70,8 +48,7 @@ type Store interface {
 	// Insert adds entries, all or none, and their charges to the balances. The
 	// store remembers how far it has come with each source: entries that end there
 	// or before are passed over together with their charges. When Insert returns
-	// without error the entries outlast a loss of power. It keeps nothing of the
-	// batch, whose slices are used again, but for the texts.
+	// without error the entries outlast a loss of power.
 	Insert(ctx context.Context, b Batch) error
 	// Sum, Group and Each: see Room. The query is valid.
 	Sum(ctx context.Context, q Query) (Totals, error)
@@ -146,7 +123,7 @@ func (r *Room) Append(e *Entry) error {
 		if err != nil {
 			return err
 		}
-		return r.store.Insert(context.Background(), Batch{Entries: []Entry{c}})
+		return r.store.Insert(context.Background(), BatchOf("", []Entry{c}, nil))
 	}
 	return r.spool.append(e)
 }
@@ -165,7 +142,7 @@ func (r *Room) Lag() Lag {
 	if r.spool == nil {
 		return Lag{}
 	}
-	return r.ingest.lag()
+	return r.spool.lag()
 }
 
 // Close brings what is left into the store while ctx lasts, closes the store,

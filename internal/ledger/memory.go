@@ -19,36 +19,38 @@ type Memory struct {
 	mu       sync.Mutex
 	entries  []Entry          // in the order in which they came
 	places   map[string]int64 // how far it has come with each source
-	balances map[scopeIn]int64
-}
-
-type scopeIn struct {
-	scope  string
-	period int64
+	balances map[Account]int64
 }
 
 var _ Store = (*Memory)(nil)
 
 // NewMemory makes a store of the latest entries, or of all if most is 0.
 func NewMemory(most int) *Memory {
-	return &Memory{most: most, places: map[string]int64{}, balances: map[scopeIn]int64{}}
+	return &Memory{most: most, places: map[string]int64{}, balances: map[Account]int64{}}
 }
 
 // Insert implements Store, but for the loss of power.
 func (m *Memory) Insert(_ context.Context, b Batch) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	b = b.After(m.places[b.Source])
-	if n := len(b.Ends); n > 0 {
-		m.places[b.Source] = b.Ends[n-1]
-	}
-	for _, e := range b.Entries {
-		for _, c := range e.Charges {
-			k := scopeIn{c.Scope, c.Period}
-			m.balances[k] = AddCapped(m.balances[k], c.Amount)
+	before, place := len(m.entries), m.places[b.Source]
+	var charges []Charge
+	for r, err := range b.Records(place) {
+		if err != nil {
+			m.entries = slices.Delete(m.entries, before, len(m.entries))
+			return err
 		}
+		e := r.Entry()
 		e.Charges = nil
 		m.entries = append(m.entries, e)
+		charges = append(charges, r.Charges...)
+		place = r.End
+	}
+	if b.Source != "" {
+		m.places[b.Source] = place
+	}
+	for _, c := range charges {
+		m.balances[*c.Account] = AddCapped(m.balances[*c.Account], c.Amount)
 	}
 	m.forget()
 	return nil
@@ -156,8 +158,8 @@ func (m *Memory) Balances(_ context.Context, since int64) ([]Balance, error) {
 	defer m.mu.Unlock()
 	var all []Balance
 	for k, used := range m.balances {
-		if k.period == 0 || k.period >= since {
-			all = append(all, Balance{k.scope, k.period, used})
+		if k.Period == 0 || k.Period >= since {
+			all = append(all, Balance{k.Scope, k.Period, used})
 		}
 	}
 	return all, nil
@@ -168,7 +170,7 @@ func (m *Memory) Prune(_ context.Context, before int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for k := range m.balances {
-		if k.period != 0 && k.period < before {
+		if k.Period != 0 && k.Period < before {
 			delete(m.balances, k)
 		}
 	}

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"iter"
 	"os"
+	"time"
 )
 
 // viewSize is how much of a segment is read at once: more than the largest
@@ -51,66 +53,88 @@ func (w *window) next() (payload []byte, size int, damage bool) {
 	return nil, size, true
 }
 
-// countFrames counts the whole frames up to end, and finds where they end: behind
-// the last of them, or behind what is left of one that the process was killed
-// within. The zeros that come then were written ahead, and nothing ever stood
-// there.
+// frame is a record, or damage, in a segment.
+type frame struct {
+	at, end int64
+	payload []byte // of a record
+	damage  []byte // else
+}
+
+// framesOf are those of a segment from off to end. The bytes are parts of the
+// buffer. An error is the last thing that comes.
+func framesOf(r io.ReaderAt, buffer []byte, off, end int64) iter.Seq2[frame, error] {
+	return func(yield func(frame, error) bool) {
+		for off < end {
+			w, err := readWindow(r, buffer, off, end)
+			if err != nil {
+				yield(frame{}, err)
+				return
+			}
+			for b := w.bytes; len(b) > 0; b = w.bytes {
+				payload, size, damage := w.next()
+				if size == 0 {
+					break
+				}
+				f := frame{at: off, end: off + int64(size), payload: payload}
+				if off = f.end; damage {
+					f.damage = b[:size]
+				}
+				if !yield(f, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// countFrames counts the records up to end, and finds where they end: behind the
+// last frame, or behind what is left of one that the process was killed within.
+// The zeros that come then were written ahead, and nothing ever stood there.
 func countFrames(r io.ReaderAt, end int64) (n, used int64, err error) {
-	buffer := make([]byte, viewSize)
-	for off := int64(0); off < end; {
-		w, err := readWindow(r, buffer, off, end)
+	var d decoder
+	var rec Record
+	for f, err := range framesOf(r, make([]byte, viewSize), 0, end) {
 		if err != nil {
 			return 0, 0, err
 		}
-		for len(w.bytes) > 0 {
-			b := w.bytes
-			payload, size, damage := w.next()
-			if size == 0 {
-				break
+		if f.damage != nil {
+			if rest := bytes.TrimRight(f.damage, "\x00"); len(rest) > 0 {
+				used = f.at + int64(len(rest))
 			}
-			if damage {
-				if rest := bytes.TrimRight(b[:size], "\x00"); len(rest) > 0 {
-					used = off + int64(len(rest))
-				}
-				off += int64(size)
-				continue
-			}
-			off += int64(size)
-			used = off
-			if _, err := decodePayload(payload); err == nil {
-				n++
-			}
+			continue
+		}
+		used = f.end
+		if d.decode(f.payload, &rec) == nil {
+			n++
 		}
 	}
 	return n, used, nil
 }
 
-// batch is what was read of a segment at once. Its slices are the spool's, until
-// it reads again.
+// batch is what a segment has that the store does not.
 type batch struct {
 	Batch
 	segment *segment
-	end     int64 // where it ends in the segment
+	// Where it ends, and how many records it and all that come before it are.
+	end, records int64
+	read         time.Time // what the segment has beside it came later
 }
 
-// read reads up to most entries that the store does not have. There is nothing
-// more if the batch has no segment; one without entries is nothing but damage.
-func (s *spool) read(most int) (batch, error) {
-	clear(s.entries) // or they would keep their texts
-	seg, off, end := s.oldest()
-	if seg == nil {
+// next is the oldest batch. There is none, and it has no segment, if the store has
+// so many bytes of what has come.
+func (s *spool) next(come int64) (batch, error) {
+	b, off := s.oldest(come)
+	if b.segment == nil {
 		return batch{}, nil
 	}
 	if s.buffer == nil {
 		s.buffer = make([]byte, viewSize)
 	}
-	if err := s.open(seg); err != nil {
+	if err := s.open(b.segment); err != nil {
 		return batch{}, err
 	}
-	b := batch{segment: seg, end: off, Batch: Batch{Source: seg.source, Entries: s.entries[:0], Ends: s.ends[:0]}}
-	err := s.readFrom(&b, end, most)
-	s.entries, s.ends = b.Entries, b.Ends
-	return b, err
+	b.Batch = Batch{b.segment.source, func(after int64) iter.Seq2[*Record, error] { return s.recordsOf(b.segment, off, b.end, after) }}
+	return b, nil
 }
 
 // open opens the segment for reading, and closes the one that was read before.
@@ -129,33 +153,32 @@ func (s *spool) open(seg *segment) error {
 	return nil
 }
 
-func (s *spool) readFrom(b *batch, end int64, most int) error {
-	for b.end < end && len(b.Entries) < most {
-		w, err := readWindow(s.readingFile, s.buffer, b.end, end)
-		if err != nil {
-			return err
-		}
-		for len(w.bytes) > 0 && len(b.Entries) < most {
-			payload, size, damage := w.next()
-			if size == 0 {
-				break
-			}
-			at := b.end
-			b.end += int64(size)
-			if damage {
-				s.report(b.segment, at, size, b.end == end)
+// recordsOf are those of the segment from off to end which end behind the place.
+func (s *spool) recordsOf(seg *segment, off, end, place int64) iter.Seq2[*Record, error] {
+	return func(yield func(*Record, error) bool) {
+		s.decoder.begin()
+		var r Record
+		for f, err := range framesOf(s.readingFile, s.buffer, off, end) {
+			switch {
+			case err != nil:
+				yield(nil, err)
+				return
+			case f.damage != nil:
+				s.report(seg, f.at, len(f.damage), f.end == end)
+				continue
+			case f.end <= place:
 				continue
 			}
-			e, err := decodePayload(payload)
-			if err != nil {
-				b.segment.damaged = true
-				s.log.Error("a record of the ledger's spool was passed over; its segment is kept", "segment", b.segment.path, "offset", at, "err", err)
+			if err := s.decoder.decode(f.payload, &r); err != nil {
+				seg.damaged = true
+				s.log.Error("a record of the ledger's spool was passed over; its segment is kept", "segment", seg.path, "offset", f.at, "err", err)
 				continue
 			}
-			b.Entries, b.Ends = append(b.Entries, e), append(b.Ends, b.end)
+			if r.End = f.end; !yield(&r, nil) {
+				return
+			}
 		}
 	}
-	return nil
 }
 
 // report tells of bytes that are no records. At the end of a segment that a
@@ -171,30 +194,37 @@ func (s *spool) report(seg *segment, at int64, size int, last bool) {
 	s.log.Error("a part of the ledger's spool is damaged and was passed over; its segment is kept", "segment", seg.path, "offset", at, "bytes", size)
 }
 
-// oldest is the first segment with something to read, from off to end. It
-// removes those before it, which the store has.
-func (s *spool) oldest() (seg *segment, off, end int64) {
+// oldest is the first segment's batch, and where it begins.
+func (s *spool) oldest(come int64) (b batch, off int64) {
+	s.sweep()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken >= come || len(s.segments) == 0 {
+		return batch{}, 0
+	}
+	seg := s.segments[0]
+	return batch{segment: seg, end: seg.size, records: seg.records, read: time.Now()}, seg.off
+}
+
+// sweep removes the first segments, as long as they are complete and the store
+// has them.
+func (s *spool) sweep() {
 	for {
 		s.mu.Lock()
 		if len(s.segments) == 0 {
 			s.mu.Unlock()
-			return nil, 0, 0
+			return
 		}
-		seg = s.segments[0]
-		off, end = seg.off, seg.size
-		finished := off == end && (seg != s.active || s.closed)
+		seg := s.segments[0]
+		finished := seg.off == seg.size && (seg != s.active || s.closed)
 		if finished {
 			s.segments = s.segments[1:]
 		}
 		s.mu.Unlock()
-		switch {
-		case finished:
-			s.remove(seg)
-		case off == end:
-			return nil, 0, 0
-		default:
-			return seg, off, end
+		if !finished {
+			return
 		}
+		s.remove(seg)
 	}
 }
 
@@ -202,8 +232,10 @@ func (s *spool) oldest() (seg *segment, off, end int64) {
 func (s *spool) done(b batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.taken.Add(b.end - b.segment.off)
-	b.segment.off = b.end
+	seg := b.segment
+	s.taken += b.end - seg.off
+	s.recordsTaken += b.records - seg.recordsTaken
+	seg.off, seg.recordsTaken, seg.since = b.end, b.records, b.read
 }
 
 // remove takes a segment away that the store has. A damaged one is kept under

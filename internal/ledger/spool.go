@@ -14,9 +14,10 @@ import (
 	"time"
 )
 
-// segmentSize is where a new segment begins. A segment is read again as a whole
-// after a crash, so it is small.
-const segmentSize = 1 << 20
+// segmentSize is where a new segment begins. A segment is brought over at once
+// when it is complete, so it holds as much as makes a batch cheap; and it is read
+// again as a whole after a crash, so it is small.
+const segmentSize = 4 << 20
 
 // spool is a folder of segments, which are files of frames. Appenders write to
 // the newest; the ingester reads from the oldest and removes it when the store
@@ -35,30 +36,29 @@ type spool struct {
 	mu       sync.Mutex
 	segments []*segment // oldest first
 	active   *segment   // the last of them, or nil
-	next     uint64     // the next segment's number
+	number   uint64     // the next segment's
 	closed   bool
+	// What has come into the spool and into the store, in bytes and records. What
+	// former processes left is counted in.
+	written, taken        int64
+	records, recordsTaken int64
 
-	// What former processes left is counted in. The counts of bytes say what
-	// waits; that of records is off where some were found damaged.
-	appended       atomic.Int64 // records
-	written, taken atomic.Int64 // bytes, to the spool and to the store
-	warned         atomic.Int64 // when the limit was complained of, in seconds since 1970
+	warned atomic.Int64 // when the limit was complained of, in seconds since 1970
 
 	clean   atomic.Bool   // the syncer sleeps until dirty
 	dirty   chan struct{} // cap 1
 	stop    chan struct{} // closed by close
 	stopped chan struct{} // closed by syncLoop
 
-	// notify is called after each append. It does not block.
-	notify func()
+	// notify is called after each append, and told whether a segment has become
+	// complete. It does not block.
+	notify func(complete bool)
 
 	// The ingester's: the segment that it reads, and its file.
 	reading     *segment
 	readingFile *os.File
-	// What was read last, to be used again.
-	buffer  []byte
-	entries []Entry
-	ends    []int64
+	buffer      []byte // of viewSize
+	decoder     decoder
 }
 
 // segment is one file. It is kept open for appending and until it is on the
@@ -68,9 +68,10 @@ type segment struct {
 	source string // what the store knows it by
 
 	// Guarded by spool.mu.
-	size    int64 // whole records
-	off     int64 // what the store has
-	retired bool  // complete and on the disk
+	size, records     int64     // whole records, in bytes and in number
+	off, recordsTaken int64     // what the store has of them
+	since             time.Time // what the store does not have came no earlier
+	retired           bool      // complete and on the disk
 
 	// damaged is set if records in the middle cannot be read; the file is then
 	// kept. The ingester's.
@@ -123,7 +124,7 @@ func openSpool(dir string, every time.Duration, limit int64, log *slog.Logger) (
 		return nil, fmt.Errorf("the ledger's spool folder %s is in use by another process (%w); end that one, or set ledger.spool to a folder of this gateway's own", dir, err)
 	}
 	s := &spool{dir: dir, lock: lock, log: log, limit: limit, large: segmentSize, every: every,
-		dirty: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}), notify: func() {}}
+		dirty: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}), notify: func(bool) {}}
 	if err := s.find(); err != nil {
 		lock.Close()
 		return nil, fmt.Errorf("cannot read the ledger's spool: %w", err)
@@ -142,18 +143,23 @@ func (s *spool) find() error {
 		if !ok {
 			continue
 		}
-		s.next = max(s.next, number+1)
+		s.number = max(s.number, number+1)
 		if kept {
 			continue // only its number counts: it is not used again
 		}
 		if source == "" {
-			return fmt.Errorf("%s is of an earlier version; let that version bring it into the ledger's store, or take it out of the folder", f.Name())
+			return errEarlier(f.Name())
 		}
 		if err := s.take(filepath.Join(s.dir, f.Name()), source); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// errEarlier keeps a spool from being opened whose records would be lost.
+func errEarlier(name string) error {
+	return fmt.Errorf("%s is of an earlier version; let that version bring it into the ledger's store, or take it out of the folder", name)
 }
 
 // take takes over a segment.
@@ -167,18 +173,21 @@ func (s *spool) take(path, source string) error {
 	if err != nil {
 		return err
 	}
+	var begin [len(earlierMagic)]byte
+	if _, err := file.ReadAt(begin[:], 0); err == nil && string(begin[:]) == earlierMagic {
+		return errEarlier(filepath.Base(path))
+	}
 	records, size, err := countFrames(file, i.Size())
 	if err != nil {
 		return err
 	}
-	s.segments = append(s.segments, &segment{path: path, source: source, size: size, leftover: true, retired: true})
-	s.appended.Add(records)
-	s.written.Add(size)
+	s.segments = append(s.segments, &segment{path: path, source: source, size: size, records: records, since: time.Now(), leftover: true, retired: true})
+	s.records += records
+	s.written += size
 	return nil
 }
 
-// frames are buffers for one frame each.
-var frames = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
+var framers = sync.Pool{New: func() any { return new(framer) }}
 
 var errClosed = errors.New("ledger: the room is closed")
 
@@ -186,73 +195,102 @@ func (s *spool) append(e *Entry) error {
 	if err := e.check(); err != nil {
 		return err
 	}
-	b := frames.Get().(*[]byte)
-	defer frames.Put(b)
-	*b = appendFrame((*b)[:0], e)
-	seg, full, err := s.write(*b)
+	f := framers.Get().(*framer)
+	w, err := s.write(f.write(e))
+	framers.Put(f)
 	if err != nil {
 		return err
 	}
-	if full != nil {
-		full.leave()
+	if w.complete != nil {
+		w.complete.leave()
 	}
-	if s.every == 0 {
-		err := s.sync(seg)
-		if full != nil {
-			err = errors.Join(err, s.sync(full))
-		}
-		if err != nil {
-			return fmt.Errorf("ledger: the entry is written, but not yet on the disk: %w", err)
-		}
-	} else if s.clean.Load() && s.clean.CompareAndSwap(true, false) {
-		poke(s.dirty)
+	if err := s.keep(&w); err != nil {
+		return fmt.Errorf("ledger: the entry is written, but not yet on the disk: %w", err)
 	}
-	s.notify()
-	if waiting := s.waiting(); waiting > s.limit {
-		s.complain(waiting)
+	s.notify(w.complete != nil)
+	if w.waiting > s.limit {
+		s.complain(w.waiting)
 	}
 	return nil
 }
 
-// write puts a frame behind the others. full is the segment that was the active
-// one before, if there is a new one.
-func (s *spool) write(frame []byte) (seg, full *segment, err error) {
+// written is what has become of a frame.
+type written struct {
+	to       *segment
+	complete *segment // the one that was active before, if there is a new one
+	waiting  int64    // how many bytes the store does not have
+}
+
+// write puts a frame behind the others.
+func (s *spool) write(frame []byte) (w written, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, nil, errClosed
+		return w, errClosed
 	}
 	if s.active == nil || s.active.size >= s.large {
-		full = s.active
+		w.complete = s.active
 		if err := s.begin(); err != nil {
-			return nil, nil, fmt.Errorf("ledger: cannot begin a segment of the spool: %w", err)
+			return w, fmt.Errorf("ledger: cannot begin a segment of the spool: %w", err)
 		}
 	}
-	seg = s.active
+	seg := s.active
 	if usable, err := seg.add(frame); err != nil {
 		if !usable {
 			s.active = nil
 		}
-		return nil, nil, fmt.Errorf("ledger: cannot write to the spool: %w", err)
+		return w, fmt.Errorf("ledger: cannot write to the spool: %w", err)
+	}
+	if seg.off == seg.size {
+		seg.since = time.Now()
 	}
 	seg.size += int64(len(frame))
-	s.written.Add(int64(len(frame)))
-	s.appended.Add(1)
-	return seg, full, nil
+	seg.records++
+	s.written += int64(len(frame))
+	s.records++
+	w.to, w.waiting = seg, s.written-s.taken
+	return w, nil
 }
 
-// waiting is how many bytes the store does not have.
-func (s *spool) waiting() int64 { return s.written.Load() - s.taken.Load() }
+// lag is what the store does not have.
+func (s *spool) lag() (l Lag) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, seg := range s.segments {
+		if seg.off < seg.size {
+			return Lag{Records: s.records - s.recordsTaken, Bytes: s.written - s.taken, Age: time.Since(seg.since)}
+		}
+	}
+	return Lag{}
+}
+
+// come is how many bytes have come into the spool, in all or in segments that are
+// complete.
+func (s *spool) come(all bool) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if all || s.active == nil {
+		return s.written
+	}
+	return s.written - s.active.size
+}
+
+// has is whether the store has so much of what has come, in bytes.
+func (s *spool) has(come int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.taken >= come
+}
 
 // begin makes a new segment the active one.
 func (s *spool) begin() error {
 	source := rand.Text()
-	path := filepath.Join(s.dir, segmentName(s.next, source))
+	path := filepath.Join(s.dir, segmentName(s.number, source))
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o640)
 	if err != nil {
 		return err
 	}
-	s.next++
+	s.number++
 	s.active = &segment{path: path, source: source, file: f}
 	if s.every > 0 { // else each frame waits for the disk anyway
 		s.active.view = openMap(f, s.large)
@@ -270,99 +308,6 @@ func (s *spool) complain(waiting int64) {
 	}
 	s.log.Error("the ledger's spool is larger than ledger.spool_limit; nothing is lost, but the disk may fill up: see to the ledger's store",
 		"folder", s.dir, "bytes", waiting, "limit", s.limit)
-}
-
-// syncLoop writes to the disk what was appended, every so often.
-func (s *spool) syncLoop() {
-	defer close(s.stopped)
-	s.clean.Store(true)
-	for s.every > 0 {
-		select {
-		case <-s.dirty:
-		case <-s.stop:
-			return
-		}
-		select {
-		case <-time.After(s.every):
-		case <-s.stop:
-		}
-		s.clean.Store(true) // before the disk is asked: who appends meanwhile must be told of, too
-		if err := s.syncAll(); err != nil {
-			s.log.Error("the ledger's spool cannot be written to the disk; a loss of power would lose its latest entries", "err", err)
-			poke(s.dirty) // try again
-		}
-	}
-}
-
-// syncAll writes to the disk what the store does not have, and closes the files
-// of segments that are complete.
-func (s *spool) syncAll() error {
-	s.mu.Lock()
-	var behind []*segment
-	for _, seg := range s.segments {
-		if !seg.retired && (seg.off < seg.size || seg != s.active) {
-			behind = append(behind, seg)
-		}
-	}
-	s.mu.Unlock()
-	var all error
-	for _, seg := range behind {
-		all = errors.Join(all, s.sync(seg))
-	}
-	return all
-}
-
-// sync writes a segment to the disk. Those who come while it is being written
-// wait, and find that theirs was, too.
-func (s *spool) sync(seg *segment) error {
-	need, complete := s.state(seg)
-	seg.syncing.Lock()
-	defer seg.syncing.Unlock()
-	if seg.file == nil {
-		return nil // on the disk, or in the store
-	}
-	if complete {
-		if err := seg.trim(need); err != nil {
-			return err
-		}
-	}
-	if seg.synced < need {
-		have, err := s.flush(seg)
-		if err != nil {
-			return err
-		}
-		if seg.synced == 0 {
-			if err := syncFolder(s.dir); err != nil { // the file's name, too, must outlast a loss of power
-				return err
-			}
-		}
-		seg.synced = have
-	}
-	if !complete {
-		return nil
-	}
-	err := seg.file.Close()
-	seg.file = nil
-	s.mu.Lock()
-	seg.retired = true
-	s.mu.Unlock()
-	return err
-}
-
-// state is how large the segment is, and whether that is all it will be.
-func (s *spool) state(seg *segment) (size int64, complete bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return seg.size, seg != s.active
-}
-
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 // seal refuses what comes later.

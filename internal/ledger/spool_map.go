@@ -23,8 +23,9 @@ const (
 	// reserveStep is how much is written ahead at once, in bytes. At rest the map
 	// has no more than that in the process's memory.
 	reserveStep = 64 << 10
-	// readyStep is how much is made ready at once, and what a sync writes at most
-	// without need.
+	// readyStep is how much is made ready at first after a sync, which is what the
+	// next one writes at most without need. It doubles with each step before that:
+	// where many entries come, few calls are made.
 	readyStep = 16 << 10
 )
 
@@ -42,6 +43,7 @@ type fileMap struct {
 	usual    int64  // where the segment ends but for its last frame
 	reserved int64  // where the file ends, if that is behind the last frame
 	ready    int64  // up to here pages are in memory, and can be changed
+	step     int64  // how much is made ready next
 	released int64  // up to here they are out of the process
 	// paused is set while the file is written to the disk. That protects its
 	// pages again, and to change one would wait for the disk.
@@ -55,7 +57,7 @@ func openMap(f *os.File, size int64) fileMap {
 	if err != nil {
 		return fileMap{}
 	}
-	return fileMap{bytes: b, usual: pageUp(size)}
+	return fileMap{bytes: b, usual: pageUp(size), step: readyStep}
 }
 
 func (m *fileMap) close() {
@@ -66,7 +68,7 @@ func (m *fileMap) close() {
 }
 
 // pause begins a time in which frames are written.
-func (m *fileMap) pause() { m.paused, m.ready = true, 0 }
+func (m *fileMap) pause() { m.paused, m.ready, m.step = true, 0, readyStep }
 
 // resume ends it. What is complete of a segment of that size is left to the page
 // cache alone: to take pages out of the process interrupts its other processors,
@@ -90,11 +92,11 @@ func (m *fileMap) prepare(f *os.File, size, end int64) error {
 		m.reserved = to
 	}
 	at := pageDown(size)
-	to := max(min(at+readyStep, m.reserved), pageUp(end))
+	to := max(min(at+m.step, m.reserved), pageUp(end))
 	if err := populate(m.bytes[at:to]); err != nil {
 		return err
 	}
-	m.ready = to
+	m.ready, m.step = to, min(2*m.step, reserveStep)
 	return nil
 }
 

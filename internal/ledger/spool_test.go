@@ -85,9 +85,29 @@ func encode(n int) (b []byte, starts []int) {
 	for i := range n {
 		starts = append(starts, len(b))
 		e := entry(i)
-		b = appendFrame(b, &e)
+		b = append(b, new(framer).write(&e)...)
 	}
 	return b, append(starts, len(b))
+}
+
+// What an earlier version left is refused, and stays as it is.
+func TestEarlierVersion(t *testing.T) {
+	for _, name := range []string{"0000000000000001.seg", "0000000000000001-LEFTBEHIND.seg"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(earlierMagic+"\x07\x00\x00\x00"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := Default()
+		c.Spool = dir
+		_, err := Open(t.Context(), Options{Config: c, Store: NewMemory(0)})
+		if err == nil || !strings.Contains(err.Error(), name+" is of an earlier version") {
+			t.Errorf("%v", err)
+		}
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func TestTornRecordIsDropped(t *testing.T) {
@@ -109,7 +129,7 @@ func testTornRecord(t *testing.T, b, ahead []byte, isTorn bool) {
 	dir, l, s := t.TempDir(), &logged{}, NewMemory(0)
 	path := write(t, dir, append(b, ahead...))
 	r := open(t, dir, s, l)
-	if n := r.spool.written.Load(); n > int64(cut) {
+	if n := r.spool.come(true); n > int64(cut) {
 		t.Fatalf("cut at %d: %d bytes are counted", cut, n)
 	}
 	if err := r.Flush(t.Context()); err != nil {
@@ -183,14 +203,19 @@ func TestDamageAgainstOracle(t *testing.T) {
 		}
 		var got []Entry
 		for {
-			b, err := s.read(7)
+			b, err := s.next(s.come(true))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if b.segment == nil {
 				break
 			}
-			got = append(got, b.Entries...)
+			for r, err := range b.Records(0) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, r.Entry())
+			}
 			s.done(b)
 		}
 		var want []Entry
@@ -199,8 +224,8 @@ func TestDamageAgainstOracle(t *testing.T) {
 				want = append(want, entry(i))
 			}
 		}
-		if !reflect.DeepEqual(got, want) || int64(len(got)) != s.appended.Load() || s.waiting() != 0 {
-			t.Fatalf("%d entries, want %d; %d counted, %d bytes left", len(got), len(want), s.appended.Load(), s.waiting())
+		if !reflect.DeepEqual(got, want) || int64(len(got)) != s.records || s.lag() != (Lag{}) {
+			t.Fatalf("%d entries, want %d; %d counted, %d bytes left", len(got), len(want), s.records, s.lag().Bytes)
 		}
 		if said := l.count("level="); (said > 0) != (len(hit) > 0) {
 			t.Fatalf("%d records hit, log %q", len(hit), l.b.String())
@@ -292,21 +317,6 @@ func TestWhatCannotBeAppended(t *testing.T) {
 	}
 }
 
-// What no store could keep is made so that it can.
-func TestClean(t *testing.T) {
-	e := entry(1)
-	e.Model, e.User = "a\x00b\xff", strings.Repeat("é", 300)
-	e.Usage.Input, e.Usage.Output, e.Cost = 1<<60, -3, -1
-	c, err := e.clean()
-	if err != nil || c.Model != "a\uFFFDb\uFFFD" || c.User != strings.Repeat("é", 256) || c.Usage.Input != MaxCount || c.Usage.Output != 0 || c.Cost != 0 {
-		t.Errorf("%+v, %v", c, err)
-	}
-	again, err := c.clean()
-	if err != nil || !reflect.DeepEqual(again, c) {
-		t.Errorf("%+v, %v", again, err)
-	}
-}
-
 func TestNone(t *testing.T) {
 	r, err := Open(t.Context(), Options{Config: Config{Kind: KindNone}})
 	if err != nil {
@@ -327,7 +337,7 @@ func TestNone(t *testing.T) {
 func TestMemoryForgets(t *testing.T) {
 	m := NewMemory(100)
 	for i := range 1000 {
-		if err := m.Insert(t.Context(), Batch{Entries: []Entry{entry(i)}}); err != nil {
+		if err := m.Insert(t.Context(), BatchOf("", []Entry{entry(i)}, nil)); err != nil {
 			t.Fatal(err)
 		}
 	}

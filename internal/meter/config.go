@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"strings"
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/llm"
@@ -109,10 +110,23 @@ func (c *PriceConfig) covers(d *PriceConfig) bool {
 
 // Compile makes the table. The configuration must have been validated.
 func (c Config) Compile() Table {
-	t := Table{rows: make([]row, len(c))}
+	rows := make([]row, len(c))
+	t := Table{named: map[string][]row{}}
 	for i := range c {
 		d := &c[i]
-		t.rows[i] = row{model: d.Model, provider: d.Provider, from: d.From, until: d.Until, price: d.price()}
+		rows[i] = row{model: d.Model, provider: d.Provider, from: d.From, until: d.Until, price: d.price()}
+		if strings.Contains(d.Model, "*") {
+			t.globs = append(t.globs, rows[i])
+		} else {
+			t.named[d.Model] = nil
+		}
+	}
+	for name := range t.named {
+		for _, r := range rows {
+			if setting.Match(r.model, name) {
+				t.named[name] = append(t.named[name], r)
+			}
+		}
 	}
 	return t
 }

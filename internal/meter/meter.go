@@ -14,7 +14,12 @@ import (
 
 // Table is a compiled price table. The zero Table has no prices. It is
 // immutable.
-type Table struct{ rows []row }
+type Table struct {
+	// named has the models that rows name without a star, each with all rows that
+	// match it; globs has the rows for the others. They stand in the table's order.
+	named map[string][]row
+	globs []row
+}
 
 type row struct {
 	model, provider string // globs; an empty provider is any
@@ -22,14 +27,22 @@ type row struct {
 	price           *Price
 }
 
+// applies is whether the row is for the provider, at the time.
+func (r *row) applies(provider string, at time.Time) bool {
+	return (r.from.IsZero() || !at.Before(r.from)) && (r.until.IsZero() || at.Before(r.until)) &&
+		(r.provider == "" || setting.Match(r.provider, provider))
+}
+
 // Price finds the prices of a model at a provider for a request that began at
 // the given time: those of the first row that matches. Without one it is nil,
 // which costs nothing, and false.
 func (t Table) Price(model, provider string, at time.Time) (*Price, bool) {
-	for i := range t.rows {
-		r := &t.rows[i]
-		if (r.from.IsZero() || !at.Before(r.from)) && (r.until.IsZero() || at.Before(r.until)) &&
-			(r.provider == "" || setting.Match(r.provider, provider)) && setting.Match(r.model, model) {
+	rows, named := t.named[model]
+	if !named {
+		rows = t.globs
+	}
+	for i := range rows {
+		if r := &rows[i]; (named || setting.Match(r.model, model)) && r.applies(provider, at) {
 			return r.price, true
 		}
 	}

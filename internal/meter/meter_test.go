@@ -1,9 +1,11 @@
 package meter
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +84,38 @@ func TestFirstMatchWins(t *testing.T) {
 		want, _ := llm.ParseUSD(c.million)
 		if got := p.Cost(llm.Usage{Input: 1e6}); got != want {
 			t.Errorf("%+v: cost %s", c, got)
+		}
+	}
+}
+
+// Whatever rows there are, the first one that matches counts.
+func TestPriceAgainstOracle(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 3))
+	pick := func(s ...string) string { return s[r.IntN(len(s))] }
+	day := func(n int) time.Time { return date("2026-01-01").AddDate(0, 0, n) }
+	for range 3000 {
+		var c Config
+		for i := range r.IntN(6) {
+			row := PriceConfig{Model: pick("a", "b", "a*", "*b", "*", "a/b"), Provider: pick("", "x", "*", "y*"), Request: llm.Money(1 + i)}
+			if r.IntN(3) == 0 {
+				row.From = day(r.IntN(3))
+			}
+			if r.IntN(3) == 0 {
+				row.Until = day(r.IntN(3))
+			}
+			c = append(c, row)
+		}
+		model, provider, at := pick("a", "b", "ab", "a/b", "c"), pick("x", "y1"), day(r.IntN(3))
+		var want llm.Money
+		for i := range c {
+			if d := &c[i]; setting.Match(d.Model, model) && (d.Provider == "" || setting.Match(d.Provider, provider)) &&
+				(d.From.IsZero() || !at.Before(d.From)) && (d.Until.IsZero() || at.Before(d.Until)) {
+				want = d.Request
+				break
+			}
+		}
+		if p, ok := c.Compile().Price(model, provider, at); p.Cost(llm.Usage{}) != want || ok != (want > 0) {
+			t.Fatalf("%+v: %s at %s costs %s, want %s", c, model, provider, p.Cost(llm.Usage{}), want)
 		}
 	}
 }
@@ -212,7 +246,7 @@ func TestCostAgainstOracle(t *testing.T) {
 	saturated := 0
 	for range 20_000 {
 		c, u := randomPrice(r), randomUsage(r)
-		p := Config{c}.Compile().rows[0].price
+		p, _ := Config{c}.Compile().Price("m", "", time.Time{})
 		got := p.Cost(u)
 		exact := oracle(&c, u)
 		want := new(big.Int).Quo(exact.Num(), exact.Denom())
@@ -332,11 +366,21 @@ func BenchmarkCost(b *testing.B) {
 	}
 }
 
+// BenchmarkPrice finds the price of a model in a table of so many, that names
+// them or not.
 func BenchmarkPrice(b *testing.B) {
-	tab := table(b, contract)
-	at := date("2026-06-01")
-	b.ReportAllocs()
-	for b.Loop() {
-		tab.Price("gpt-5", "openai", at)
+	for _, names := range []int{0, 300} {
+		b.Run(strconv.Itoa(names), func(b *testing.B) {
+			var c Config
+			for i := range names {
+				c = append(c, PriceConfig{Model: fmt.Sprintf("model-%03d", i), Request: 1})
+			}
+			tab, at := append(c, PriceConfig{Model: "*", Request: 1}).Compile(), time.Now()
+			for b.Loop() {
+				if _, ok := tab.Price("model-200", "openai", at); !ok {
+					b.Fatal("no price")
+				}
+			}
+		})
 	}
 }

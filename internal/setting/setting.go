@@ -188,6 +188,9 @@ func CheckName(p *Problems, path, name string) {
 // Match reports whether a glob matches s. The only special character is *,
 // which stands for any run of characters, slashes included.
 func Match(glob, s string) bool {
+	if glob == "*" {
+		return true
+	}
 	first, rest, star := strings.Cut(glob, "*")
 	if !star {
 		return glob == s

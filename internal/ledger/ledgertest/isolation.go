@@ -41,12 +41,12 @@ func Isolation(t *testing.T, s ledger.Store) {
 				}
 				mine := ofTenant(e, tenant, fmt.Sprintf("%d-%d", entries, i))
 				batch, entries = append(batch, mine), entries+1
-				if err := alone[tenant].Insert(t.Context(), ledger.Batch{Entries: []ledger.Entry{mine}}); err != nil {
+				if err := alone[tenant].Insert(t.Context(), ledger.BatchOf("", []ledger.Entry{mine}, nil)); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		if err := s.Insert(t.Context(), ledger.Batch{Entries: batch}); err != nil {
+		if err := s.Insert(t.Context(), ledger.BatchOf("", batch, nil)); err != nil {
 			t.Fatal(err)
 		}
 		for _, tenant := range isolated {

@@ -83,14 +83,18 @@ func randomQuery(r *rand.Rand) (q ledger.Query) {
 // batches makes the batches of three sources. Some begin again where the store
 // has been already, as after a crash, and end elsewhere than the one before.
 func batches(r *rand.Rand) func(r *rand.Rand) ledger.Batch {
-	var sources [3]ledger.Batch
+	var sources [3]struct {
+		name    string
+		entries []ledger.Entry
+		ends    []int64
+	}
 	for i := range sources {
 		s := &sources[i]
-		s.Source = fmt.Sprintf("%x-%d", r.Uint64(), i)
+		s.name = fmt.Sprintf("%x-%d", r.Uint64(), i)
 		end := int64(0)
 		for range 2000 {
 			end += 1 + r.Int64N(300)
-			s.Entries, s.Ends = append(s.Entries, Random(r, fmt.Sprintf("%016x", r.Uint64()))), append(s.Ends, end)
+			s.entries, s.ends = append(s.entries, Random(r, fmt.Sprintf("%016x", r.Uint64()))), append(s.ends, end)
 		}
 	}
 	var read [3]int
@@ -101,9 +105,9 @@ func batches(r *rand.Rand) func(r *rand.Rand) ledger.Batch {
 		if r.IntN(4) == 0 {
 			from = r.IntN(from + 1)
 		}
-		until := min(len(s.Entries), from+r.IntN(140))
+		until := min(len(s.entries), from+r.IntN(140))
 		read[i] = max(read[i], until)
-		return ledger.Batch{Source: s.Source, Entries: s.Entries[from:until], Ends: s.Ends[from:until]}
+		return ledger.BatchOf(s.name, s.entries[from:until], s.ends[from:until])
 	}
 }
 
@@ -191,7 +195,7 @@ func balances(t *testing.T, s ledger.Store, since int64) []ledger.Balance {
 
 func insert(t *testing.T, s ledger.Store, entries ...ledger.Entry) {
 	t.Helper()
-	if err := s.Insert(t.Context(), ledger.Batch{Entries: entries}); err != nil {
+	if err := s.Insert(t.Context(), ledger.BatchOf("", entries, nil)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -204,11 +208,11 @@ func once(t *testing.T, s ledger.Store) {
 	other := e
 	other.ID, other.At = "bb", e.At.Add(30*time.Hour)
 	for _, b := range []ledger.Batch{
-		{Source: "x", Entries: []ledger.Entry{e}, Ends: []int64{9}},
-		{Source: "x", Entries: []ledger.Entry{e}, Ends: []int64{9}},
-		{Source: "x", Entries: []ledger.Entry{e, other}, Ends: []int64{9, 12}},
-		{Source: "x", Entries: []ledger.Entry{other}, Ends: []int64{12}},
-		{Source: "y", Entries: []ledger.Entry{other}, Ends: []int64{9}},
+		ledger.BatchOf("x", []ledger.Entry{e}, []int64{9}),
+		ledger.BatchOf("x", []ledger.Entry{e}, []int64{9}),
+		ledger.BatchOf("x", []ledger.Entry{e, other}, []int64{9, 12}),
+		ledger.BatchOf("x", []ledger.Entry{other}, []int64{12}),
+		ledger.BatchOf("y", []ledger.Entry{other}, []int64{9}),
 	} {
 		if err := s.Insert(t.Context(), b); err != nil {
 			t.Fatal(err)
@@ -232,24 +236,26 @@ func atomic(t *testing.T, s ledger.Store) {
 		t.Skip("memory does not break off")
 	}
 	r := rand.New(rand.NewPCG(1, 1))
-	batch := ledger.Batch{Source: "segment"}
+	var entries []ledger.Entry
+	var ends []int64
 	for i := range 500 {
-		batch.Entries, batch.Ends = append(batch.Entries, Random(r, fmt.Sprintf("%04x", i))), append(batch.Ends, int64(i+1))
+		entries, ends = append(entries, Random(r, fmt.Sprintf("%04x", i))), append(ends, int64(i+1))
 	}
+	batch := ledger.BatchOf("segment", entries, ends)
 	for _, patience := range []time.Duration{0, time.Millisecond, 3 * time.Millisecond, 10 * time.Millisecond} {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		err := s.Insert(ctx, batch)
 		cancel()
 		n := len(all(t, s, ledger.Query{}))
 		if err == nil {
-			if n != len(batch.Entries) {
-				t.Fatalf("%d entries after an insert of %d", n, len(batch.Entries))
+			if n != len(entries) {
+				t.Fatalf("%d entries after an insert of %d", n, len(entries))
 			}
 			break
 		}
 		// A commit whose answer was not waited for may have succeeded.
-		if n != 0 && n != len(batch.Entries) {
-			t.Fatalf("%d entries of %d after %v", n, len(batch.Entries), err)
+		if n != 0 && n != len(entries) {
+			t.Fatalf("%d entries of %d after %v", n, len(entries), err)
 		}
 	}
 	oracle := ledger.NewMemory(0)
@@ -375,7 +381,7 @@ func together(t *testing.T, s ledger.Store) {
 					e.Charges = []llm.Charge{{Scope: "all", Amount: 1}, {Scope: fmt.Sprint(w), Amount: 1}}
 					batch = append(batch, e)
 				}
-				if err := s.Insert(t.Context(), ledger.Batch{Entries: batch}); err != nil {
+				if err := s.Insert(t.Context(), ledger.BatchOf("", batch, nil)); err != nil {
 					t.Error(err)
 				}
 				if _, err := s.Sum(t.Context(), ledger.Query{Tenant: "acme"}); err != nil {

@@ -11,53 +11,46 @@ import (
 	"github.com/headgate-ai/headgate/internal/ledger"
 )
 
-type scopeIn struct {
-	scope  string
-	period int64
-}
-
 // charges are what batches add to the balances.
-type charges map[scopeIn]int64
+type charges map[ledger.Account]int64
 
-func (c charges) add(scope string, period, amount int64) {
-	k := scopeIn{scope, period}
-	c[k] = ledger.AddCapped(c[k], amount)
-}
+func (c charges) add(a ledger.Account, amount int64) { c[a] = ledger.AddCapped(c[a], amount) }
 
 // rows are those of balances, always in the same order: two gateways that add to
 // the same ones would otherwise lock each other out.
 func (c charges) rows() iter.Seq[[]any] {
-	keys := slices.SortedFunc(maps.Keys(c), func(a, b scopeIn) int {
-		return cmp.Or(cmp.Compare(a.scope, b.scope), cmp.Compare(a.period, b.period))
+	keys := slices.SortedFunc(maps.Keys(c), func(a, b ledger.Account) int {
+		return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Period, b.Period))
 	})
 	return func(yield func([]any) bool) {
 		for _, k := range keys {
-			if !yield([]any{k.scope, k.period, c[k]}) {
+			if !yield([]any{k.Scope, k.Period, c[k]}) {
 				return
 			}
 		}
 	}
 }
 
-// pack writes the charges behind the same header as entries have.
-func (c charges) pack() []byte {
+// packCharges writes charges behind the same header as entries have. An account
+// may be among them several times.
+func packCharges(c map[*ledger.Account]int64) []byte {
 	b := binary.AppendUvarint(make([]byte, packHeader, packHeader+32*len(c)+1), uint64(len(c)))
-	for k, amount := range c {
-		b = appendText(b, k.scope)
-		b = binary.AppendVarint(b, k.period)
+	for a, amount := range c {
+		b = appendText(b, a.Scope)
+		b = binary.AppendVarint(b, a.Period)
 		b = binary.AppendUvarint(b, uint64(amount))
 	}
 	return seal(b)
 }
 
-// unpack adds what pack wrote.
+// unpack adds what packCharges wrote.
 func (c charges) unpack(b []byte) error {
 	d, err := unseal(b)
 	if err != nil {
 		return err
 	}
 	for range d.many(3) {
-		c.add(d.text(), d.varint(), d.upTo(math.MaxInt64))
+		c.add(ledger.Account{Scope: d.text(), Period: d.varint()}, d.upTo(math.MaxInt64))
 	}
 	return d.end()
 }

@@ -100,7 +100,7 @@ func (g *groups) addCut(rows *sql.Rows) error {
 		}
 		for r := (record{}); u.next(&r); {
 			if s := &shapes[r.shape]; r.at >= g.span.from && r.at < g.span.until {
-				s.sums.count(&r.counts, s.priced)
+				s.sums.count(&r.numbers, s.Priced)
 			}
 		}
 		if err := u.end(); err != nil {
@@ -117,17 +117,17 @@ func (s *shape) values(by []string, hour int64) []string {
 	for i, d := range by {
 		switch d {
 		case "key":
-			values[i] = s.key
+			values[i] = s.Key
 		case "tenant":
-			values[i] = s.tenant
+			values[i] = s.Tenant
 		case "user":
-			values[i] = s.user
+			values[i] = s.User
 		case "model":
-			values[i] = s.model
+			values[i] = s.Model
 		case "provider":
-			values[i] = s.provider
+			values[i] = s.Provider
 		case "target":
-			values[i] = s.target
+			values[i] = s.Target
 		default:
 			values[i] = ledger.Period(d, time.Unix(hour, 0))
 		}

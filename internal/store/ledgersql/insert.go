@@ -1,6 +1,7 @@
 package ledgersql
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -50,15 +51,14 @@ func (s *Store) prepare(ctx context.Context) (err error) {
 // insert adds what is not there, and says how much that was.
 func (s *Store) insert(ctx context.Context, b ledger.Batch) (entries int, err error) {
 	err = s.change(ctx, func(tx *sql.Tx) error {
+		var place int64
 		if b.Source != "" {
-			var place int64
 			if err := tx.StmtContext(ctx, s.prepared.place).QueryRowContext(ctx, b.Source).Scan(&place); err != nil {
 				return err
 			}
-			b = b.After(place)
 		}
-		entries = len(b.Entries)
-		return insertBatches(ctx, b, tx.StmtContext(ctx, s.prepared.batch), tx.StmtContext(ctx, s.prepared.pending))
+		entries, err = s.insertBatches(ctx, b, place, tx.StmtContext(ctx, s.prepared.batch), tx.StmtContext(ctx, s.prepared.pending))
+		return err
 	})
 	return entries, err
 }
@@ -81,42 +81,61 @@ const (
 	insertPending = "INSERT INTO pending_batches (source, ends, charges) VALUES (?, ?, ?)"
 )
 
-// insertBatches adds entries with the two statements, one row for each hour that
-// they are of.
-func insertBatches(ctx context.Context, b ledger.Batch, batch, pending *sql.Stmt) error {
-	if len(b.Entries) == 0 {
-		return nil
+// insertBatches adds what the batch has behind the place with the two statements,
+// one row for each hour that entries are of, and says how many those were.
+func (s *Store) insertBatches(ctx context.Context, b ledger.Batch, place int64, batch, pending *sql.Stmt) (entries int, err error) {
+	hours, err := s.pack(b, place)
+	defer hours.free()
+	if err != nil || hours.entries == 0 {
+		return 0, err
 	}
-	source, ends := rand.Text(), int64(0)
-	if b.Source != "" {
-		source, ends = b.Source, b.Ends[len(b.Ends)-1]
-	}
-	hours, c := pack(b.Entries)
-	for at, p := range hours {
-		_, err := batch.ExecContext(ctx, source, ends, at, p.first, p.last, p.entries, p.head(), p.body())
-		p.free()
-		if err != nil {
-			return err
+	source := cmp.Or(b.Source, rand.Text())
+	for at, p := range hours.all {
+		if _, err := batch.ExecContext(ctx, source, hours.ends, at, p.first, p.last, p.entries, p.head(), p.body()); err != nil {
+			return 0, err
 		}
 	}
-	_, err := pending.ExecContext(ctx, source, ends, c.pack())
-	return err
+	_, err = pending.ExecContext(ctx, source, hours.ends, packCharges(hours.charges))
+	return hours.entries, err
 }
 
-// pack packs the entries by hours, which are named in seconds since 1970, and
-// adds up their charges.
-func pack(entries []ledger.Entry) (map[int64]*packer, charges) {
-	hours, c := map[int64]*packer{}, charges{}
-	for i := range entries {
-		e := &entries[i]
-		at := e.At.UnixNano() / hour * 3600
-		if hours[at] == nil {
-			hours[at] = newPacker()
+// hours are entries by hours, and what they are charged for.
+type hours struct {
+	spare   *spare
+	all     map[int64]*packer // by when they begin, in seconds since 1970
+	charges map[*ledger.Account]int64
+	entries int
+	ends    int64
+}
+
+// pack packs what the batch has behind the place.
+func (s *Store) pack(b ledger.Batch, place int64) (*hours, error) {
+	h := &hours{spare: &s.spare, all: map[int64]*packer{}, charges: map[*ledger.Account]int64{}}
+	for r, err := range b.Records(place) {
+		if err != nil {
+			return h, err
 		}
-		hours[at].add(e)
-		for _, ch := range e.Charges {
-			c.add(ch.Scope, ch.Period, ch.Amount)
+		h.of(r.At / hour * 3600).add(r)
+		for _, c := range r.Charges {
+			h.charges[c.Account] = ledger.AddCapped(h.charges[c.Account], c.Amount)
 		}
+		h.entries, h.ends = h.entries+1, r.End
 	}
-	return hours, c
+	return h, nil
+}
+
+func (h *hours) of(at int64) *packer {
+	p := h.all[at]
+	if p == nil {
+		p = h.spare.get()
+		h.all[at] = p
+	}
+	return p
+}
+
+// free gives the packers back.
+func (h *hours) free() {
+	for _, p := range h.all {
+		h.spare.put(p)
+	}
 }

@@ -50,6 +50,8 @@ type Store struct {
 	ready     bool       // guarded by migrating
 	prepared  statements // set before ready
 
+	spare spare
+
 	mu       sync.Mutex
 	unfolded int       // entries that were added since
 	folded   time.Time // when pending batches were summed last

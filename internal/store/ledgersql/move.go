@@ -34,7 +34,7 @@ func (s *Store) moveEntries() *goose.Migration {
 			if len(entries) == 0 {
 				break
 			}
-			if err := insertBatches(ctx, ledger.Batch{Entries: entries}, batch, pending); err != nil {
+			if _, err := s.insertBatches(ctx, ledger.BatchOf("", entries, nil), 0, batch, pending); err != nil {
 				return err
 			}
 			last := &entries[len(entries)-1]

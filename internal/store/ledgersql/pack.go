@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash/crc32"
-	"sync"
+	"sync/atomic"
 
 	"github.com/headgate-ai/headgate/internal/ledger"
 )
@@ -29,16 +29,12 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// shape is what entries have in common.
-type shape struct {
-	tenant, key, user, model, provider, target, dialect, op, outcome string
-	status                                                           int
-	estimated, priced                                                bool
-}
+// shape is a kind as it is packed.
+type shape ledger.Kind
 
 // texts are the shape's texts, in their order in a batch.
 func (s *shape) texts() [9]*string {
-	return [...]*string{&s.tenant, &s.key, &s.user, &s.model, &s.provider, &s.target, &s.dialect, &s.op, &s.outcome}
+	return [...]*string{&s.Tenant, &s.Key, &s.User, &s.Model, &s.Provider, &s.Target, &s.Dialect, &s.Op, &s.Outcome}
 }
 
 const (
@@ -47,18 +43,18 @@ const (
 )
 
 func (s *shape) flags() (b byte) {
-	if s.estimated {
+	if s.Estimated {
 		b |= flagEstimated
 	}
-	if s.priced {
+	if s.Priced {
 		b |= flagPriced
 	}
 	return b
 }
 
-// counted is a shape and the sums of its entries.
-type counted struct {
-	shape
+// tally is a kind and the sums of its entries.
+type tally struct {
+	*ledger.Kind
 	sums sums
 }
 
@@ -67,59 +63,63 @@ type packer struct {
 	first, last int64 // nanoseconds since 1970
 	before      int64 // the time of the entry before
 
-	number  map[shape]int
-	shapes  []counted
+	number  map[*ledger.Kind]int
+	kinds   []tally
 	entries int
 	data    []byte
 	texts   map[string]uint64 // of head
 }
 
-// packers are used again, but for those that one large batch made large.
-var packers = sync.Pool{New: func() any {
-	return &packer{number: map[shape]int{}, texts: map[string]uint64{}}
-}}
+// spare is a packer to be used again. There is one at a time, and it is kept: a
+// pool is emptied by each collection of garbage, of which there are several between
+// two batches, and a packer that grows anew costs as much as what it packs.
+type spare struct{ atomic.Pointer[packer] }
 
-// mostKept is how many bytes a packer may have to be used again.
-const mostKept = 1 << 20
+func (s *spare) get() *packer {
+	if p := s.Swap(nil); p != nil {
+		return p
+	}
+	return &packer{number: map[*ledger.Kind]int{}, texts: map[string]uint64{}}
+}
 
-func newPacker() *packer { return packers.Get().(*packer) }
+// A packer that has had more bytes or kinds than these is not kept.
+const (
+	mostBytes = 2 << 20
+	mostKinds = 16 << 10
+)
 
-// free gives the packer back. What head and body returned is not used any more.
-func (p *packer) free() {
-	if cap(p.data) > mostKept {
+// put gives a packer back. What head and body returned is not used any more.
+func (s *spare) put(p *packer) {
+	if cap(p.data) > mostBytes || cap(p.kinds) > mostKinds {
 		return
 	}
 	clear(p.number)
 	clear(p.texts)
-	clear(p.shapes)
-	*p = packer{number: p.number, texts: p.texts, shapes: p.shapes[:0], data: p.data[:0]}
-	packers.Put(p)
+	clear(p.kinds)
+	*p = packer{number: p.number, texts: p.texts, kinds: p.kinds[:0], data: p.data[:0]}
+	s.Store(p)
 }
 
-func (p *packer) add(e *ledger.Entry) {
-	at := e.At.UnixNano()
+func (p *packer) add(r *ledger.Record) {
 	if p.entries == 0 {
-		p.first, p.last = at, at
+		p.first, p.last = r.At, r.At
 		p.data = append(p.data[:0], make([]byte, packHeader)...)
 	}
 	p.entries++
-	p.first, p.last = min(p.first, at), max(p.last, at)
-	s := shape{e.Tenant, e.Key, e.User, e.Model, e.Provider, e.Target, e.Dialect, e.Op, e.Outcome, e.Status, e.Usage.Estimated, e.Priced}
-	n, ok := p.number[s]
+	p.first, p.last = min(p.first, r.At), max(p.last, r.At)
+	n, ok := p.number[r.Kind]
 	if !ok {
-		n = len(p.shapes)
-		p.number[s] = n
-		p.shapes = append(p.shapes, counted{shape: s})
+		n = len(p.kinds)
+		p.number[r.Kind] = n
+		p.kinds = append(p.kinds, tally{Kind: r.Kind})
 	}
-	u := &e.Usage
-	counts := counts{u.Input, u.Cached, u.CacheWrite, u.Output, u.Reasoning, int64(e.Cost)}
-	p.shapes[n].sums.count(&counts, e.Priced)
+	p.kinds[n].sums.count(&r.Numbers, r.Priced)
 
-	b := binary.AppendVarint(p.data, at-p.before)
-	p.before = at
+	b := binary.AppendVarint(p.data, r.At-p.before)
+	p.before = r.At
 	b = binary.AppendUvarint(b, uint64(n))
-	b = appendID(appendID(b, e.ID), e.RequestID)
-	for _, n := range counts {
+	b = appendID(appendID(b, r.ID), r.RequestID)
+	for _, n := range r.Numbers {
 		b = binary.AppendUvarint(b, uint64(n))
 	}
 	p.data = b
@@ -131,10 +131,11 @@ func (p *packer) body() []byte { return seal(p.data) }
 // head is the record of the shapes.
 func (p *packer) head() []byte {
 	var texts, shapes []byte
-	for i := range p.shapes {
-		s := &p.shapes[i]
+	for i := range p.kinds {
+		k := &p.kinds[i]
+		s := (*shape)(k.Kind)
 		shapes = append(shapes, s.flags())
-		shapes = binary.AppendUvarint(shapes, uint64(s.status))
+		shapes = binary.AppendUvarint(shapes, uint64(s.Status))
 		for _, t := range s.texts() {
 			n, ok := p.texts[*t]
 			if !ok {
@@ -144,13 +145,13 @@ func (p *packer) head() []byte {
 			}
 			shapes = binary.AppendUvarint(shapes, n)
 		}
-		for _, n := range s.sums[:unpriced] {
+		for _, n := range k.sums[:unpriced] {
 			shapes = binary.AppendUvarint(shapes, uint64(n))
 		}
 	}
 	b := make([]byte, packHeader, packHeader+2*binary.MaxVarintLen32+len(texts)+len(shapes))
 	b = append(binary.AppendUvarint(b, uint64(len(p.texts))), texts...)
-	b = append(binary.AppendUvarint(b, uint64(len(p.shapes))), shapes...)
+	b = append(binary.AppendUvarint(b, uint64(len(p.kinds))), shapes...)
 	return seal(b)
 }
 
@@ -167,24 +168,51 @@ func appendText(b []byte, s string) []byte {
 
 // appendID writes a text, of which the lowest bit of the length says whether it
 // is bytes in hexadecimal, as ids often are, and stands as the bytes.
-func appendID(b []byte, s string) []byte {
-	if !isHex(s) {
-		return append(binary.AppendUvarint(b, uint64(len(s))<<1), s...)
-	}
+func appendID(b, s []byte) []byte {
+	start := len(b)
 	b = binary.AppendUvarint(b, uint64(len(s)/2)<<1|1)
-	for i := 0; i < len(s); i += 2 {
-		b = append(b, digits[s[i]]<<4|digits[s[i+1]])
+	if b, ok := appendHex(b, s); ok {
+		return b
 	}
-	return b
+	return append(binary.AppendUvarint(b[:start], uint64(len(s))<<1), s...)
 }
 
-func isHex(s string) bool {
-	for i := range len(s) {
-		if digits[s[i]] > 15 {
-			return false
-		}
+// appendHex writes the bytes that a text is in hexadecimal, in small letters. It
+// reports false if it is not.
+func appendHex(b, s []byte) ([]byte, bool) {
+	if len(s)%2 != 0 {
+		return b, false
 	}
-	return len(s)%2 == 0
+	for ; len(s) >= 8; s = s[8:] {
+		n, ok := fourBytes(binary.LittleEndian.Uint64(s))
+		if !ok {
+			return b, false
+		}
+		b = binary.LittleEndian.AppendUint32(b, n)
+	}
+	for ; len(s) > 0; s = s[2:] {
+		high, low := digits[s[0]], digits[s[1]]
+		if high > 15 || low > 15 {
+			return b, false
+		}
+		b = append(b, high<<4|low)
+	}
+	return b, true
+}
+
+// fourBytes reads eight digits at once, the first in the lowest byte.
+func fourBytes(s uint64) (n uint32, ok bool) {
+	const ones = 0x0101010101010101
+	// The bit 6 is that of letters, of which the first is 1 in the lower bits.
+	d := s&(0x0f*ones) + 9*(s>>6&ones)
+	// What these values would be written as is what was read, or it was no digits.
+	letters := (d + 6*ones) >> 4 & ones
+	if d&(0xf0*ones) != 0 || d+'0'*ones+('a'-'0'-10)*letters != s {
+		return 0, false
+	}
+	d = (d<<4 | d>>8) & 0x00ff00ff00ff00ff
+	d = (d | d>>8) & 0x0000ffff0000ffff
+	return uint32(d | d>>16), true
 }
 
 // digits are the values of hexadecimal digits, the small ones only, as they are

@@ -183,8 +183,8 @@ func (s *Store) Balances(ctx context.Context, since int64) (all []ledger.Balance
 		return nil, err
 	}
 	for k, used := range c {
-		if k.period == 0 || k.period >= since {
-			all = append(all, ledger.Balance{Scope: k.scope, Period: k.period, Used: used})
+		if k.Period == 0 || k.Period >= since {
+			all = append(all, ledger.Balance{Scope: k.Scope, Period: k.Period, Used: used})
 		}
 	}
 	return all, nil
@@ -197,12 +197,12 @@ func (s *Store) balances(ctx context.Context, tx *sql.Tx, c charges, since int64
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var k scopeIn
+		var k ledger.Account
 		var used int64
-		if err := rows.Scan(&k.scope, &k.period, &used); err != nil {
+		if err := rows.Scan(&k.Scope, &k.Period, &used); err != nil {
 			return err
 		}
-		c.add(k.scope, k.period, used)
+		c.add(k, used)
 	}
 	return rows.Err()
 }

@@ -26,12 +26,10 @@ const (
 	unpriced = 7
 )
 
-// counts are an entry's, in the order of the sums between those.
-type counts [6]int64
-
-func (s *sums) count(c *counts, priced bool) {
+// count adds an entry, whose numbers are in the order of the sums between those.
+func (s *sums) count(all *ledger.Numbers, priced bool) {
 	s[requests]++
-	for i, n := range c {
+	for i, n := range all {
 		s[1+i] = ledger.AddCapped(s[1+i], n)
 	}
 	if !priced {
@@ -62,7 +60,7 @@ type hourly map[sumKey]*sums
 func (h hourly) add(hour int64, shapes []counted) {
 	for i := range shapes {
 		s := &shapes[i]
-		k := sumKey{hour, s.tenant, s.key, s.user, s.model, s.provider, s.target}
+		k := sumKey{hour, s.Tenant, s.Key, s.User, s.Model, s.Provider, s.Target}
 		if h[k] == nil {
 			h[k] = new(sums)
 		}

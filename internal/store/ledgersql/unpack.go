@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/ledger"
-	"github.com/headgate-ai/headgate/internal/llm"
 )
 
 var (
@@ -89,6 +88,12 @@ func (d *numbers) bytes(n uint64) []byte {
 
 func (d *numbers) text() string { return string(d.bytes(d.uvarint())) }
 
+// counted is a shape and the sums of its entries.
+type counted struct {
+	shape
+	sums sums
+}
+
 // leastShape is how many bytes a shape has at least.
 const leastShape = 18
 
@@ -114,8 +119,8 @@ func (d *numbers) shape(s *counted, texts []string) {
 	if d.bad {
 		return
 	}
-	s.estimated, s.priced = flags[0]&flagEstimated != 0, flags[0]&flagPriced != 0
-	s.status = int(d.upTo(ledger.MaxCount))
+	s.Estimated, s.Priced = flags[0]&flagEstimated != 0, flags[0]&flagPriced != 0
+	s.Status = int(d.upTo(ledger.MaxCount))
 	for _, t := range s.texts() {
 		if n := d.uvarint(); n < uint64(len(texts)) {
 			*t = texts[n]
@@ -126,7 +131,7 @@ func (d *numbers) shape(s *counted, texts []string) {
 	for i := range s.sums[:unpriced] {
 		s.sums[i] = d.upTo(math.MaxInt64)
 	}
-	if !s.priced {
+	if !s.Priced {
 		s.sums[unpriced] = s.sums[requests]
 	}
 }
@@ -140,9 +145,9 @@ type unpacker struct {
 
 // record is an entry in a batch.
 type record struct {
-	shape  int
-	at     int64 // nanoseconds since 1970
-	counts counts
+	shape   int
+	at      int64 // nanoseconds since 1970
+	numbers ledger.Numbers
 
 	id, request       []byte // parts of the batch
 	idHex, requestHex bool
@@ -165,8 +170,8 @@ func (u *unpacker) next(r *record) bool {
 	shape := u.uvarint()
 	r.id, r.idHex = u.id()
 	r.request, r.requestHex = u.id()
-	for i := range r.counts {
-		r.counts[i] = u.upTo(ledger.MaxCount)
+	for i := range r.numbers {
+		r.numbers[i] = u.upTo(ledger.MaxCount)
 	}
 	if shape >= uint64(len(u.shapes)) || r.at < 0 {
 		u.spoil()
@@ -182,14 +187,7 @@ func (u *unpacker) id() (b []byte, isHex bool) {
 
 // entry makes an entry of the record.
 func (u *unpacker) entry(r *record) ledger.Entry {
-	s, n := &u.shapes[r.shape], &r.counts
-	return ledger.Entry{
-		ID: id(r.id, r.idHex), At: time.Unix(0, r.at).UTC(), RequestID: id(r.request, r.requestHex),
-		Tenant: s.tenant, Key: s.key, User: s.user, Model: s.model, Provider: s.provider, Target: s.target,
-		Dialect: s.dialect, Op: s.op, Outcome: s.outcome, Status: s.status, Priced: s.priced,
-		Usage: llm.Usage{Input: n[0], Cached: n[1], CacheWrite: n[2], Output: n[3], Reasoning: n[4], Estimated: s.estimated},
-		Cost:  llm.Money(n[5]),
-	}
+	return ledger.EntryOf((*ledger.Kind)(&u.shapes[r.shape].shape), id(r.id, r.idHex), id(r.request, r.requestHex), r.at, &r.numbers)
 }
 
 // matches is whether the query selects entries of the shape, by all but their
@@ -197,5 +195,5 @@ func (u *unpacker) entry(r *record) ledger.Entry {
 func (s *shape) matches(q *ledger.Query) bool {
 	rest := *q
 	rest.From, rest.Until = time.Time{}, time.Time{}
-	return rest.Match(&ledger.Entry{Tenant: s.tenant, Key: s.key, User: s.user, Model: s.model, Provider: s.provider})
+	return rest.Match(&ledger.Entry{Tenant: s.Tenant, Key: s.Key, User: s.User, Model: s.Model, Provider: s.Provider})
 }

@@ -52,7 +52,7 @@ func twoGateways(t *testing.T, address string) {
 			var err error
 			for i := 0; i < entries && err == nil; i++ {
 				e := ledger.Entry{ID: fmt.Sprintf("%d-%d", g, i), At: ledgertest.Epoch, Cost: 1}
-				err = s.Insert(context.Background(), ledger.Batch{Entries: []ledger.Entry{e}})
+				err = s.Insert(context.Background(), ledger.BatchOf("", []ledger.Entry{e}, nil))
 			}
 			failed <- err
 		}()

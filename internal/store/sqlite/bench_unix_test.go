@@ -33,8 +33,8 @@ func cpu(b *testing.B) time.Duration {
 // thousand a second. Each is of one of so many users with a budget of tokens and
 // one of money.
 func BenchmarkEntry(b *testing.B) {
-	for _, batch := range []int{100, 1000, 4000} {
-		for _, users := range []int{10, 1000, 10_000} {
+	for _, batch := range []int{100, 1000, 4000, 16_000} {
+		for _, users := range []int{1, 10, 1000, 10_000} {
 			b.Run(fmt.Sprintf("batch=%d/users=%d", batch, users), func(b *testing.B) { benchmarkEntry(b, batch, users) })
 		}
 	}

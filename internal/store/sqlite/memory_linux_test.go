@@ -43,7 +43,7 @@ func TestIdleMemory(t *testing.T) {
 	}
 	opened := resident(t)
 	for i := range 20 {
-		if err := s.Insert(t.Context(), ledger.Batch{Entries: []ledger.Entry{{ID: fmt.Sprint(i), At: ledgertest.Epoch}}}); err != nil {
+		if err := s.Insert(t.Context(), ledger.BatchOf("", []ledger.Entry{{ID: fmt.Sprint(i), At: ledgertest.Epoch}}, nil)); err != nil {
 			t.Fatal(err)
 		}
 	}

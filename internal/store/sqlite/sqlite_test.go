@@ -31,7 +31,7 @@ func TestOpenAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Insert(t.Context(), ledger.Batch{Source: "a", Entries: []ledger.Entry{e}, Ends: []int64{1}}); err != nil {
+		if err := s.Insert(t.Context(), ledger.BatchOf("a", []ledger.Entry{e}, []int64{1})); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := s.Sum(t.Context(), ledger.Query{}); err != nil || got.Requests != 1 {
