@@ -104,6 +104,8 @@ func (s *side) do(step int, tenant string, in *input, which int, now time.Time) 
 		h, err := s.room.Reserve(s.plan, in.of(tenant), in.demand, now)
 		if err == nil {
 			s.holds = append(s.holds, h)
+		} else {
+			defer h.Release()
 		}
 		return seen(h, err)
 	case step < 60:
@@ -118,6 +120,7 @@ func (s *side) do(step int, tenant string, in *input, which int, now time.Time) 
 		return fmt.Sprintf("%v %d", h.Spent(u), h.output)
 	}
 	s.holds = slices.Delete(s.holds, i, i+1)
+	defer h.Release()
 	return fmt.Sprintf("%+v", h.Settle(Settlement{Usage: u, Price: in.demand.Price, Unsent: which%7 == 0}, now))
 }
 

@@ -498,6 +498,7 @@ func TestRandomHistories(t *testing.T) {
 						charged += c.Amount
 					}
 				}
+				o.h.Release()
 				reserved -= o.most
 				held[o.key]--
 				if !s.Unsent {
@@ -541,6 +542,7 @@ func TestConcurrentUseOfManyCells(t *testing.T) {
 				}
 				now.Add(-1)
 				h.Settle(Settlement{}, time.Now())
+				h.Release()
 			}
 		})
 	}
