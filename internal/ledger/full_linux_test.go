@@ -11,7 +11,7 @@ import (
 // others once there is room: nothing half stands between them. It may be full
 // when a segment begins, or when room for more records is taken ahead.
 func TestFullDisk(t *testing.T) {
-	for _, room := range []uint64{5001, reserveStep + 5001} {
+	for _, room := range []uint64{5001, aheadSteps*firstStep + 5001} {
 		t.Run(strconv.FormatUint(room, 10), func(t *testing.T) { testFullDisk(t, room) })
 	}
 }

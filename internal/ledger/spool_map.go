@@ -19,14 +19,21 @@ import (
 // full disk shows there, as an error. Pages are brought into memory by a system
 // call, not by touching them: a goroutine that waits for the disk in a page fault
 // holds up a processor, and every collection of garbage.
+//
+// Both cost less by the byte the more is done at once, since the kernel's own
+// structures are cold by the next time. So steps are small after a sync, which
+// writes to the disk what was made ready in vain, and double until the next one.
 const (
-	// reserveStep is how much is written ahead at once, in bytes. At rest the map
-	// has no more than that in the process's memory.
-	reserveStep = 64 << 10
-	// readyStep is how much is made ready at first after a sync, which is what the
-	// next one writes at most without need. It doubles with each step before that:
-	// where many entries come, few calls are made.
-	readyStep = 16 << 10
+	// A step is how much is made ready at once, in bytes. At rest the map has no
+	// more than the largest in the process's memory.
+	firstStep, largestStep = 16 << 10, 64 << 10
+	// aheadSteps is how many steps are written ahead at once, and largestAhead how
+	// many bytes.
+	aheadSteps   = 4
+	largestAhead = aheadSteps * largestStep
+	// releaseEvery is how much is complete, in bytes, when it is taken out of the
+	// process between syncs.
+	releaseEvery = 1 << 20
 )
 
 var pageSize = int64(os.Getpagesize())
@@ -57,7 +64,7 @@ func openMap(f *os.File, size int64) fileMap {
 	if err != nil {
 		return fileMap{}
 	}
-	return fileMap{bytes: b, usual: pageUp(size), step: readyStep}
+	return fileMap{bytes: b, usual: pageUp(size), step: firstStep}
 }
 
 func (m *fileMap) close() {
@@ -68,16 +75,20 @@ func (m *fileMap) close() {
 }
 
 // pause begins a time in which frames are written.
-func (m *fileMap) pause() { m.paused, m.ready, m.step = true, 0, readyStep }
+func (m *fileMap) pause() { m.paused, m.ready, m.step = true, 0, firstStep }
 
-// resume ends it. What is complete of a segment of that size is left to the page
-// cache alone: to take pages out of the process interrupts its other processors,
-// which is too dear to do more often.
+// resume ends it.
 func (m *fileMap) resume(size int64) {
 	m.paused = false
-	if at := pageDown(size); m.bytes != nil && at > m.released {
-		release(m.bytes[m.released:at])
-		m.released = at
+	m.release(pageDown(size))
+}
+
+// release leaves what is complete to the page cache alone. To take pages out of
+// the process interrupts its other processors, which is too dear to do often.
+func (m *fileMap) release(upTo int64) {
+	if m.bytes != nil && upTo > m.released {
+		release(m.bytes[m.released:upTo])
+		m.released = upTo
 	}
 }
 
@@ -85,7 +96,7 @@ func (m *fileMap) resume(size int64) {
 func (m *fileMap) prepare(f *os.File, size, end int64) error {
 	if end > m.reserved {
 		from := max(m.reserved, size) // frames were written meanwhile, perhaps
-		to := max(min(pageDown(from)+reserveStep, m.usual), pageUp(end))
+		to := max(min(pageDown(from)+aheadSteps*m.step, m.usual), pageUp(end))
 		if _, err := f.WriteAt(zeros[:to-from], from); err != nil {
 			return err
 		}
@@ -96,12 +107,15 @@ func (m *fileMap) prepare(f *os.File, size, end int64) error {
 	if err := populate(m.bytes[at:to]); err != nil {
 		return err
 	}
-	m.ready, m.step = to, min(2*m.step, reserveStep)
+	m.ready, m.step = to, min(2*m.step, largestStep)
+	if at-m.released >= releaseEvery {
+		m.release(at)
+	}
 	return nil
 }
 
-// zeros are what is written ahead: a step, or the largest frame and its page.
-var zeros [reserveStep + 2*maxPayload]byte
+// zeros are what is written ahead, or the largest frame and its page.
+var zeros [largestAhead + 2*maxPayload]byte
 
 // add puts a frame behind the others. Whether the segment can take more is
 // reported with an error.

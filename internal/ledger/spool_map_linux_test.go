@@ -139,10 +139,10 @@ func TestRoomTakenAhead(t *testing.T) {
 			return on, off
 		}
 		time.Sleep(2 * time.Second)
-		if on, off := sizes(); r.Lag().Bytes != off || on <= off || on > off+reserveStep {
+		if on, off := sizes(); r.Lag().Bytes != off || on <= off || on > off+largestAhead {
 			t.Errorf("%d bytes are taken, %d are used, %d are counted", on, off, r.Lag().Bytes)
 		}
-		if n := resident(t, r.spool.dir); n > reserveStep {
+		if n := resident(t, r.spool.dir); n > largestStep {
 			t.Errorf("%d bytes are in memory", n)
 		}
 		if err := r.Close(t.Context()); err == nil {
