@@ -34,9 +34,11 @@ func TestLevelsOfAMillionKeys(t *testing.T) {
 	before, s, now := heap(), by(""), time.Now()
 	for i := range keys {
 		s.Key = strconv.Itoa(i)
-		if _, err := r.Reserve(p, s, Demand{}, now); err != nil {
+		h, err := r.Reserve(p, s, Demand{}, now)
+		if err != nil {
 			t.Fatal(err)
 		}
+		h.Release()
 	}
 	per := (heap() - before) / keys
 	begun := time.Now()
