@@ -64,7 +64,7 @@ test-bare: ## Allocation, memory and time budgets, the full numbers of calls and
 	go test -count=1 $(BARE)
 	go test -count=1 -run $(FAST) ./internal/stream ./internal/journal ./internal/authn ./internal/condition ./internal/meter ./internal/quota/... ./internal/wire/... ./internal/store/sqlite
 	go test -count=1 -run $(KEPT) ./internal/app ./internal/ledger
-	go test -count=1 -run $(TIMED) ./internal/store/redis
+	go test -count=1 -parallel 4 -run $(TIMED) ./internal/store/redis
 	go test -count=1 -run Shape ./lab/experiment
 
 .PHONY: test-fast
