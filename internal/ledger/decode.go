@@ -22,8 +22,15 @@ const mostKnown = 8192
 
 // begin begins a batch.
 func (d *decoder) begin() {
-	if d.kinds == nil || len(d.kinds)+len(d.accounts) > mostKnown {
+	if d.kinds == nil {
 		d.kinds, d.accounts = map[string]*Kind{}, map[string]*Account{}
+	}
+}
+
+// end ends it.
+func (d *decoder) end() {
+	if len(d.kinds)+len(d.accounts) > mostKnown {
+		*d = decoder{}
 	}
 }
 

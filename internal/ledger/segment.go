@@ -157,6 +157,7 @@ func (s *spool) open(seg *segment) error {
 func (s *spool) recordsOf(seg *segment, off, end, place int64) iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
 		s.decoder.begin()
+		defer s.decoder.end()
 		var r Record
 		for f, err := range framesOf(s.readingFile, s.buffer, off, end) {
 			switch {
