@@ -54,15 +54,16 @@ test-unit: packages ## The unit tests, with the race detector.
 # tests of many calls or kills make fewer under it and those of speed none, and
 # internal/socket takes other calls under it than in a release. Tests of what
 # happens within milliseconds run with no others beside them.
-BARE = ./internal/socket ./internal/edge/h1 ./internal/upstream/... ./internal/gateway
-FAST = 'Alloc|Memory|Budget|Contended|Speed|MillionKeys|TestBucket|TestContract'
+BARE = ./internal/socket ./internal/edge/h1 ./internal/upstream/... ./internal/gateway ./internal/authn ./internal/condition ./internal/stream \
+	./internal/wire/tokens ./internal/wire/trim
+FAST = 'Alloc|Memory|Contended|MillionKeys|TestBucket|TestContract'
 KEPT = 'Memory|TestClientLeaves|TestStreamsSurvive|TestKill|AllocatesNothing|TestSumOfCharges|HotSwap|TestProcessesShare'
 TIMED = 'TestOutage|TestTwoGateways|TestRoundTrips|TestOneCutOff|TestKilledWhileCutOff|TestSignsOfLife|TestNginx'
 
 .PHONY: test-bare
 test-bare: ## Allocation, memory and time budgets, the full numbers of calls and kills, and the sockets as a release uses them: without the race detector.
 	go test -count=1 $(BARE)
-	go test -count=1 -run $(FAST) ./internal/stream ./internal/journal ./internal/authn ./internal/condition ./internal/meter ./internal/quota/... ./internal/wire/... ./internal/store/sqlite
+	go test -count=1 -run $(FAST) ./internal/journal ./internal/quota/... ./internal/store/sqlite
 	go test -count=1 -run $(KEPT) ./internal/app ./internal/ledger
 	go test -count=1 -parallel 4 -run $(TIMED) ./internal/store/redis
 	go test -count=1 -run Shape ./lab/experiment
