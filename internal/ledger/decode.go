@@ -3,6 +3,8 @@ package ledger
 import (
 	"encoding/binary"
 	"errors"
+
+	"github.com/headgate-ai/headgate/internal/ledger/unpack"
 )
 
 var (
@@ -42,20 +44,20 @@ func (d *decoder) decode(payload []byte, r *Record) error {
 	if payload[0] != version {
 		return errVersion
 	}
-	p := pieces{rest: payload[1:]}
-	kind := p.bytes(uint64(binary.LittleEndian.Uint16(p.bytes(2))))
+	p := unpack.Reader{Rest: payload[1:]}
+	kind := p.Bytes(uint64(binary.LittleEndian.Uint16(p.Bytes(2))))
 	if r.Kind = d.kind(kind); r.Kind == nil {
 		return errPayload
 	}
-	if at := p.bytes(8); at != nil {
+	if at := p.Bytes(8); at != nil {
 		r.At = int64(binary.LittleEndian.Uint64(at))
 	}
-	r.ID, r.RequestID = p.text(), p.text()
+	r.ID, r.RequestID = p.Text(), p.Text()
 	for i := range r.Numbers {
-		r.Numbers[i] = p.count()
+		r.Numbers[i] = p.UpTo(MaxCount)
 	}
 	d.charges(&p, r)
-	if p.bad || len(p.rest) > 0 || len(r.ID) == 0 || r.At < 0 {
+	if !p.Whole() || len(r.ID) == 0 || r.At < 0 {
 		return errPayload
 	}
 	return nil
@@ -68,14 +70,14 @@ func (d *decoder) kind(b []byte) *Kind {
 	}
 	// One copy, which all the texts are parts of.
 	whole := string(b)
-	p := pieces{rest: b[1:]}
-	k := &Kind{Priced: b[0]&flagPriced != 0, Estimated: b[0]&flagEstimated != 0, Status: int(p.count())}
+	p := unpack.Reader{Rest: b[1:]}
+	k := &Kind{Priced: b[0]&flagPriced != 0, Estimated: b[0]&flagEstimated != 0, Status: int(p.UpTo(MaxCount))}
 	for _, to := range k.texts() {
-		n := len(p.text())
-		end := len(whole) - len(p.rest)
+		n := len(p.Text())
+		end := len(whole) - len(p.Rest)
 		*to = whole[end-n : end]
 	}
-	if p.bad || len(p.rest) > 0 {
+	if !p.Whole() {
 		return nil
 	}
 	if d.kinds != nil {
@@ -84,78 +86,28 @@ func (d *decoder) kind(b []byte) *Kind {
 	return k
 }
 
-func (d *decoder) charges(p *pieces, r *Record) {
+func (d *decoder) charges(p *unpack.Reader, r *Record) {
 	r.Charges = r.Charges[:0]
-	n := p.count()
+	n := p.UpTo(MaxCount)
 	if n > MaxCharges {
-		p.spoil()
+		p.Spoil()
 		return
 	}
 	for range n {
-		r.Charges = append(r.Charges, Charge{d.account(p), p.count()})
+		r.Charges = append(r.Charges, Charge{d.account(p), p.UpTo(MaxCount)})
 	}
 }
 
-func (d *decoder) account(p *pieces) *Account {
-	b := p.rest
-	scope, period := p.text(), p.varint()
-	b = b[:len(b)-len(p.rest)]
+func (d *decoder) account(p *unpack.Reader) *Account {
+	b := p.Rest
+	scope, period := p.Text(), p.Varint()
+	b = b[:len(b)-len(p.Rest)]
 	if a := d.accounts[string(b)]; a != nil {
 		return a
 	}
 	a := &Account{string(scope), period}
-	if d.accounts != nil && !p.bad {
+	if d.accounts != nil && !p.Bad {
 		d.accounts[string(b)] = a
 	}
 	return a
 }
-
-// pieces is what is left to read of a payload. Once something is wrong all is
-// zero.
-type pieces struct {
-	rest []byte
-	bad  bool
-}
-
-func (p *pieces) spoil() { p.bad, p.rest = true, nil }
-
-func (p *pieces) uvarint() uint64 {
-	if len(p.rest) > 0 && p.rest[0] < 0x80 { // most are so small
-		n := uint64(p.rest[0])
-		p.rest = p.rest[1:]
-		return n
-	}
-	n, size := binary.Uvarint(p.rest)
-	if size <= 0 {
-		p.spoil()
-		return 0
-	}
-	p.rest = p.rest[size:]
-	return n
-}
-
-func (p *pieces) varint() int64 {
-	n := p.uvarint()
-	return int64(n>>1) ^ -int64(n&1)
-}
-
-func (p *pieces) count() int64 {
-	n := p.uvarint()
-	if n > MaxCount {
-		p.spoil()
-		return 0
-	}
-	return int64(n)
-}
-
-func (p *pieces) bytes(n uint64) []byte {
-	if n > uint64(len(p.rest)) {
-		p.spoil()
-		return nil
-	}
-	b := p.rest[:n]
-	p.rest = p.rest[n:]
-	return b
-}
-
-func (p *pieces) text() []byte { return p.bytes(p.uvarint()) }

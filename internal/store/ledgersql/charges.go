@@ -49,8 +49,8 @@ func (c charges) unpack(b []byte) error {
 	if err != nil {
 		return err
 	}
-	for range d.many(3) {
-		c.add(ledger.Account{Scope: d.text(), Period: d.varint()}, d.upTo(math.MaxInt64))
+	for range d.Many(3) {
+		c.add(ledger.Account{Scope: string(d.Text()), Period: d.Varint()}, d.UpTo(math.MaxInt64))
 	}
-	return d.end()
+	return end(&d)
 }

@@ -144,7 +144,7 @@ func (r *reading) add(head, data []byte) error {
 			r.cut()
 		}
 	}
-	return u.end()
+	return end(&u.Reader)
 }
 
 // within is whether the record's time and id are behind the page before and, as

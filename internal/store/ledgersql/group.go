@@ -103,7 +103,7 @@ func (g *groups) addCut(rows *sql.Rows) error {
 				s.sums.count(&r.numbers, s.Priced)
 			}
 		}
-		if err := u.end(); err != nil {
+		if err := end(&u.Reader); err != nil {
 			return err
 		}
 		g.addShapes(hour, shapes)

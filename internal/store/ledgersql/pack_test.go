@@ -14,6 +14,7 @@ import (
 
 	"github.com/headgate-ai/headgate/internal/ledger"
 	"github.com/headgate-ai/headgate/internal/ledger/ledgertest"
+	"github.com/headgate-ai/headgate/internal/ledger/unpack"
 )
 
 var packers spare
@@ -40,7 +41,7 @@ func unpacked(head, body []byte) (entries []ledger.Entry, shapes []counted, err 
 	for r := (record{}); u.next(&r); {
 		entries = append(entries, u.entry(&r))
 	}
-	return entries, shapes, u.end()
+	return entries, shapes, end(&u.Reader)
 }
 
 func someEntries(r *rand.Rand, n int) (entries []ledger.Entry) {
@@ -124,9 +125,9 @@ func TestID(t *testing.T) {
 				s := bytes.Clone(text)
 				s[at], s[r.IntN(n)] = byte(c), text[r.IntN(n)]
 				b := appendID(nil, s)
-				u := unpacker{numbers: numbers{rest: b}}
+				u := unpacker{Reader: unpack.Reader{Rest: b}}
 				got, isHex := u.id()
-				if want := isLowerHex(s); id(got, isHex) != string(s) || u.end() != nil || isHex != want {
+				if want := isLowerHex(s); id(got, isHex) != string(s) || end(&u.Reader) != nil || isHex != want {
 					t.Fatalf("%q is read back as %q (hexadecimal %v, want %v)", s, id(got, isHex), isHex, want)
 				}
 			}

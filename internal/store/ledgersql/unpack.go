@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/ledger"
+	"github.com/headgate-ai/headgate/internal/ledger/unpack"
 )
 
 var (
@@ -16,77 +17,26 @@ var (
 	errPack    = errors.New("a record of the ledger's database is not one that this version writes")
 )
 
-// numbers reads what is left of a record. Once something is wrong all is zero.
-type numbers struct {
-	rest []byte
-	bad  bool
-}
-
 // unseal reads a record whose header fits.
-func unseal(b []byte) (numbers, error) {
+func unseal(b []byte) (unpack.Reader, error) {
 	switch {
 	case len(b) < packHeader:
-		return numbers{}, errPack
+		return unpack.Reader{}, errPack
 	case b[0] != packVersion:
-		return numbers{}, errVersion
+		return unpack.Reader{}, errVersion
 	case crc32.Checksum(b[packHeader:], castagnoli) != binary.LittleEndian.Uint32(b[1:]):
-		return numbers{}, errDamaged
+		return unpack.Reader{}, errDamaged
 	}
-	return numbers{rest: b[packHeader:]}, nil
+	return unpack.Reader{Rest: b[packHeader:]}, nil
 }
 
-func (d *numbers) spoil() { d.rest, d.bad = nil, true }
-
 // end is what is wrong with a record of which all should have been read.
-func (d *numbers) end() error {
-	if d.bad || len(d.rest) > 0 {
+func end(r *unpack.Reader) error {
+	if !r.Whole() {
 		return errPack
 	}
 	return nil
 }
-
-func (d *numbers) uvarint() uint64 {
-	n, size := binary.Uvarint(d.rest)
-	if size <= 0 {
-		d.spoil()
-		return 0
-	}
-	d.rest = d.rest[size:]
-	return n
-}
-
-func (d *numbers) varint() int64 {
-	n := d.uvarint()
-	return int64(n>>1) ^ -int64(n&1)
-}
-
-// upTo reads a number of at most most; a larger one is wrong.
-func (d *numbers) upTo(most uint64) int64 {
-	n := d.uvarint()
-	if n > most {
-		d.spoil()
-		return 0
-	}
-	return int64(n)
-}
-
-// many reads how many things follow, which have at least so many bytes each: no
-// more are made room for than can be there.
-func (d *numbers) many(size int) int {
-	return int(d.upTo(uint64(len(d.rest) / size)))
-}
-
-func (d *numbers) bytes(n uint64) []byte {
-	if n > uint64(len(d.rest)) {
-		d.spoil()
-		return nil
-	}
-	b := d.rest[:n]
-	d.rest = d.rest[n:]
-	return b
-}
-
-func (d *numbers) text() string { return string(d.bytes(d.uvarint())) }
 
 // counted is a shape and the sums of its entries.
 type counted struct {
@@ -103,33 +53,33 @@ func unpackHead(b []byte) ([]counted, error) {
 	if err != nil {
 		return nil, err
 	}
-	texts := make([]string, d.many(1))
+	texts := make([]string, d.Many(1))
 	for i := range texts {
-		texts[i] = d.text()
+		texts[i] = string(d.Text())
 	}
-	shapes := make([]counted, d.many(leastShape))
+	shapes := make([]counted, d.Many(leastShape))
 	for i := range shapes {
-		d.shape(&shapes[i], texts)
+		shapes[i].read(&d, texts)
 	}
-	return shapes, d.end()
+	return shapes, end(&d)
 }
 
-func (d *numbers) shape(s *counted, texts []string) {
-	flags := d.bytes(1)
-	if d.bad {
+func (s *counted) read(d *unpack.Reader, texts []string) {
+	flags := d.Bytes(1)
+	if d.Bad {
 		return
 	}
 	s.Estimated, s.Priced = flags[0]&flagEstimated != 0, flags[0]&flagPriced != 0
-	s.Status = int(d.upTo(ledger.MaxCount))
+	s.Status = int(d.UpTo(ledger.MaxCount))
 	for _, t := range s.texts() {
-		if n := d.uvarint(); n < uint64(len(texts)) {
+		if n := d.Uvarint(); n < uint64(len(texts)) {
 			*t = texts[n]
 		} else {
-			d.spoil()
+			d.Spoil()
 		}
 	}
 	for i := range s.sums[:unpriced] {
-		s.sums[i] = d.upTo(math.MaxInt64)
+		s.sums[i] = d.UpTo(math.MaxInt64)
 	}
 	if !s.Priced {
 		s.sums[unpriced] = s.sums[requests]
@@ -138,7 +88,7 @@ func (d *numbers) shape(s *counted, texts []string) {
 
 // unpacker reads entries one by one.
 type unpacker struct {
-	numbers
+	unpack.Reader
 	shapes []counted
 	at     int64
 }
@@ -156,33 +106,33 @@ type record struct {
 // unpackBody begins to read what packer.body wrote.
 func unpackBody(shapes []counted, b []byte) (unpacker, error) {
 	d, err := unseal(b)
-	return unpacker{numbers: d, shapes: shapes}, err
+	return unpacker{Reader: d, shapes: shapes}, err
 }
 
 // next reads an entry. It reports false at the end, which is a good one if end
 // says so.
 func (u *unpacker) next(r *record) bool {
-	if len(u.rest) == 0 {
+	if len(u.Rest) == 0 {
 		return false
 	}
-	u.at += u.varint()
+	u.at += u.Varint()
 	r.at = u.at
-	shape := u.uvarint()
+	shape := u.Uvarint()
 	r.id, r.idHex = u.id()
 	r.request, r.requestHex = u.id()
 	for i := range r.numbers {
-		r.numbers[i] = u.upTo(ledger.MaxCount)
+		r.numbers[i] = u.UpTo(ledger.MaxCount)
 	}
 	if shape >= uint64(len(u.shapes)) || r.at < 0 {
-		u.spoil()
+		u.Spoil()
 	}
 	r.shape = int(shape)
-	return !u.bad
+	return !u.Bad
 }
 
 func (u *unpacker) id() (b []byte, isHex bool) {
-	n := u.uvarint()
-	return u.bytes(n >> 1), n&1 != 0
+	n := u.Uvarint()
+	return u.Bytes(n >> 1), n&1 != 0
 }
 
 // entry makes an entry of the record.
