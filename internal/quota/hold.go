@@ -132,10 +132,15 @@ func (h *Hold) lock(p *Plan, s *Subject, concerns []*concern) {
 	for i, c := range concerns {
 		t := &h.taken[i]
 		t.cell = c.lock(h.room)
-		b, since, _ := t.limit.boundAt(s, p.since, h.begun)
-		b, since = t.cell.boundOf(t.limit, b, since, h.begun)
-		t.cell.under(b, since, h.begun)
+		t.bring(p, s, h.begun)
 	}
+}
+
+// bring brings the cell, which is locked, under the bound that holds for a subject.
+func (t *taken) bring(p *Plan, s *Subject, now int64) {
+	b, since, _ := t.limit.boundAt(s, p.since, now)
+	b, since = t.cell.boundOf(t.limit, b, since, now)
+	t.cell.under(b, since, now)
 }
 
 func (h *Hold) unlock() {

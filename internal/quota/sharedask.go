@@ -48,9 +48,7 @@ func (h *Hold) pin(p *Plan, s *Subject, concerns []*concern) {
 			t.cell.lease = h.room.sharing.newLease(t.limit, s)
 		}
 		t.cell.lease.limit = t.limit // a new configuration may have changed it
-		b, since, _ := t.limit.boundAt(s, p.since, h.begun)
-		b, since = t.cell.boundOf(t.limit, b, since, h.begun)
-		t.cell.under(b, since, h.begun)
+		t.bring(p, s, h.begun)
 		t.cell.holds++
 		t.cell.mu.Unlock()
 	}
