@@ -14,6 +14,7 @@ import (
 
 	"github.com/headgate-ai/headgate/internal/ledger"
 	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 // exactYAML prices tokens by whole nano-dollars, so that no sum is rounded. %d
@@ -91,7 +92,7 @@ func (c *exactCall) cost(u llm.Usage) llm.Money {
 func TestSumOfCharges(t *testing.T) {
 	t.Parallel()
 	calls := 10_000
-	if raced {
+	if race.Enabled {
 		calls = 1000
 	}
 	// The limits go with the calls.

@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 // script is a provider that answers every request with the same bytes, as they
@@ -114,7 +116,7 @@ func chunks(body string) string {
 // transports.
 func TestProviderDiesAtEveryByteOfTheResponse(t *testing.T) {
 	step := 1
-	if raced {
+	if race.Enabled {
 		step = 13
 	}
 	_, events := scan(goldenStream)

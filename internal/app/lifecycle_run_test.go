@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/headgate-ai/headgate/lab/fake"
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 // A shutdown: unready, no new connection, open streams go on until the grace is
@@ -118,7 +119,7 @@ func TestDrainOthers(t *testing.T) {
 // ends after it.
 func TestStreamsSurviveAReload(t *testing.T) {
 	n := 1000
-	if raced {
+	if race.Enabled {
 		n = 300
 	}
 	var began atomic.Int64

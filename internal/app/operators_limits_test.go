@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 const limited = `
@@ -153,7 +155,7 @@ func TestOperatorsLimitHotSwap(t *testing.T) {
 	t.Parallel()
 	const perSecond, burst = 100, 20
 	changes := 1000
-	if raced {
+	if race.Enabled {
 		changes = 200
 	}
 	file := filepath.Join(t.TempDir(), "audit.jsonl")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/headgate-ai/headgate/lab/fake"
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 // A client that leaves takes its provider's work with it, at once, and what was
@@ -159,7 +160,7 @@ func TestStalledReader(t *testing.T) {
 				return s.Cancelled+s.Broken > before
 			})
 			slack := 30 * time.Millisecond
-			if raced {
+			if race.Enabled {
 				slack = time.Second
 			}
 			return fmt.Sprintf("%v alone, %v beside a stalled one", alone, beside), beside < alone*11/10+slack
@@ -209,7 +210,7 @@ func TestStreamTimeouts(t *testing.T) {
 // the client live in the same process, so what they take without a gateway
 // between them is measured first, and taken off.
 func TestMemoryPerStream(t *testing.T) {
-	if raced {
+	if race.Enabled {
 		t.Skip("the race detector's own memory is in the way")
 	}
 	const n = 200

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/wire/sse"
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 const goldenStream = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}
@@ -50,7 +51,7 @@ func TestProviderDiesAtEveryByte(t *testing.T) {
 		_ = rw.Flush()
 	})})
 	step := 1
-	if raced {
+	if race.Enabled {
 		step = 7
 	}
 	_, want := scan(goldenStream)
@@ -213,7 +214,7 @@ func besideDirect(g *Gateway) (through, direct []time.Duration) {
 // stream: there are two hops in the place of one.
 func TestDelivery(t *testing.T) {
 	allowed := func(direct time.Duration) time.Duration {
-		if raced {
+		if race.Enabled {
 			return max(20*time.Millisecond, 3*direct)
 		}
 		return max(5*time.Millisecond, 3*direct)

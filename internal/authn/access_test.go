@@ -12,6 +12,7 @@ import (
 	"github.com/headgate-ai/headgate/internal/fault"
 	"github.com/headgate-ai/headgate/internal/llm"
 	"github.com/headgate-ai/headgate/internal/setting"
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 func grantOf(name string, roles ...string) *Grant {
@@ -182,7 +183,7 @@ func best(call func()) time.Duration {
 }
 
 func TestTime(t *testing.T) {
-	if raced {
+	if race.Enabled {
 		t.Skip("the race detector is on")
 	}
 	p, g, in := authorizeExample(t)

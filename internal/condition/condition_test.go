@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 func compile(t testing.TB, expr string) *Condition {
@@ -198,7 +200,7 @@ func BenchmarkCompile(b *testing.B) {
 // The usual condition stays far below what a request would feel. The best of
 // many rounds is measured, as a busy machine is not the code's fault.
 func TestTime(t *testing.T) {
-	if raced {
+	if race.Enabled {
 		t.Skip("the race detector is on")
 	}
 	const most, rounds = 200 * time.Nanosecond, 1000

@@ -51,7 +51,7 @@ var stairs = []floor{
 	{"tools above tools", pure, "internal/wire/allowance internal/wire/trim"},
 	{"conditions", free, "internal/condition"}, // a tool but for the language's library
 	{"dialects", pure, "internal/wire/anthropic internal/wire/openai"},
-	{"parts of the lab", free, "lab/cputime lab/procfs"},
+	{"parts of the lab", free, "lab/cputime lab/procfs lab/race"},
 	{"lab", free, "lab/chaos lab/fake"},
 	{"parts of the bench", free, "lab/bench/mock"},
 	{partsOfRooms, free, ""},
@@ -85,6 +85,7 @@ var guests = map[string]string{
 	"lab/load":                  "internal/cli lab/experiment lab/bench/compare lab/soak/trial",
 	"lab/bench/mock":            "lab/bench/compare",
 	"lab/cputime":               "internal/quota/limittest",
+	"lab/race":                  "internal/quota/limittest",
 	"lab/procfs":                "lab/bench/compare lab/load lab/soak/trial",
 	"lab/bench/compare":         "lab/bench",
 	"lab/soak/trial":            "lab/soak",

@@ -18,6 +18,7 @@ import (
 	"github.com/headgate-ai/headgate/internal/quota/limittest"
 	"github.com/headgate-ai/headgate/internal/setting"
 	"github.com/headgate-ai/headgate/internal/store/sqlite"
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 const (
@@ -80,7 +81,7 @@ func newLimited(t testing.TB) *exchange {
 // Five rules, a budget and a token may add so much to what a request allocates,
 // and its entry in the ledger so much on top.
 func TestAdmissionAllocates(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	objects, bytes := perRequest(newExchange(build(t, provider(t, unary())), askUnary))

@@ -18,6 +18,7 @@ import (
 	"github.com/headgate-ai/headgate/internal/quota"
 	"github.com/headgate-ai/headgate/internal/quota/limittest"
 	"github.com/headgate-ai/headgate/internal/setting"
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 // strict is a client's side of one answer that panics where net/http would lose
@@ -135,7 +136,7 @@ const placesOnly = "k7"
 func TestEveryAnswerTellsItsLimit(t *testing.T) {
 	const keys, clients, limit, places = 8, 64, 200, 2
 	each := 1000
-	if raceEnabled {
+	if race.Enabled {
 		each = 100
 	}
 	g := build(t, provider(t, unary()))

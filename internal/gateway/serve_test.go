@@ -27,6 +27,7 @@ import (
 	"github.com/headgate-ai/headgate/internal/setting"
 	"github.com/headgate-ai/headgate/internal/stream"
 	"github.com/headgate-ai/headgate/internal/upstream"
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 // still is a client that has sent its body and takes whatever comes, without
@@ -212,7 +213,7 @@ func perRequest(e *exchange) (objects, bytes uint64) {
 // journal and both halves of the provider's exchange included. Raise one only
 // with a reason that a profile gave.
 func TestAllocationBudgets(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	for _, c := range []struct {

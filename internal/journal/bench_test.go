@@ -9,6 +9,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/headgate-ai/headgate/internal/fault"
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 // again makes a record fit to be closed once more.
@@ -72,7 +73,7 @@ func TestAllocations(t *testing.T) {
 		rec := *r // a closed record is the journal's
 		j.Begin(p, &rec, callers)
 		finish(j, p, &rec)
-	}); n > 3 && !raceEnabled {
+	}); n > 3 && !race.Enabled {
 		t.Errorf("Close allocates %v times, want at most 2 beside the record", n)
 	}
 	if n := testing.AllocsPerRun(100, func() { again(r); j.Begin(p, r, "") }); n != 0 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 func BenchmarkAppend(b *testing.B) {
@@ -44,7 +45,7 @@ func BenchmarkDecode(b *testing.B) {
 // Append allocates nothing of its own; once in a thousand times a segment
 // begins.
 func TestAppendAllocatesNothing(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector empties pools")
 	}
 	s := &flaky{Memory: NewMemory(0), down: true} // reading back would allocate

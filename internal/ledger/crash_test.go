@@ -19,6 +19,7 @@ import (
 	"github.com/headgate-ai/headgate/internal/ledger"
 	"github.com/headgate-ai/headgate/internal/llm"
 	"github.com/headgate-ai/headgate/internal/store/sqlite"
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 // childEnv, where set, makes the test's binary append entries until it is
@@ -103,7 +104,7 @@ func entryFor(id string) ledger.Entry {
 // charged twice.
 func TestKill(t *testing.T) {
 	kills := 200
-	if testing.Short() || ledger.RaceEnabled {
+	if testing.Short() || race.Enabled {
 		kills = 25
 	}
 	dir := t.TempDir()

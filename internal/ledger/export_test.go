@@ -1,8 +1,5 @@
 package ledger
 
-// RaceEnabled: see race_test.go.
-const RaceEnabled = raceEnabled
-
 // SetSegmentSize makes segments end early, so that tests see many. It is called
 // before the first Append.
 func SetSegmentSize(r *Room, n int64) { r.spool.large = n }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/headgate-ai/headgate/internal/llm"
 	"github.com/headgate-ai/headgate/lab/cputime"
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 // five are five rules with conditions, and a budget.
@@ -79,7 +80,7 @@ func BenchmarkContended(b *testing.B) {
 // A decision takes less than two microseconds while seven others are at the same
 // limit: of a processor, waiting for it included as far as that is no sleep.
 func TestContended(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector takes its time")
 	}
 	const each = 2000

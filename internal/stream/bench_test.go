@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/wire"
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 // sink is a client that costs nothing.
@@ -64,7 +65,7 @@ func whole(v conversation) (all []string) {
 
 // The budget: no event allocates, and a stream allocates a fixed few times.
 func TestAllocations(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	c := Default()

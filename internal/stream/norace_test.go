@@ -2,7 +2,4 @@
 
 package stream
 
-const (
-	raceEnabled = false
-	stride      = 1
-)
+const stride = 1

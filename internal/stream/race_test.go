@@ -4,7 +4,4 @@ package stream
 
 // Under the race detector, which is slow and looks for other mistakes, the tests
 // of every offset take every seventh.
-const (
-	raceEnabled = true
-	stride      = 7
-)
+const stride = 7

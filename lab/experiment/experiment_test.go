@@ -19,6 +19,7 @@ import (
 	"github.com/headgate-ai/headgate/internal/app"
 	"github.com/headgate-ai/headgate/internal/config/source/static"
 	"github.com/headgate-ai/headgate/lab/experiment"
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 // No experiment may leave anything running.
@@ -42,7 +43,7 @@ func TestEveryExperimentHasItsShape(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector takes its time; make test-bare runs this")
 	}
 	const tries, bound = 3, 30 * time.Second // 15 s at most, and room for a busy machine

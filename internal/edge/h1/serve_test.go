@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 func TestRequestIsAsNetHTTPMakesIt(t *testing.T) {
@@ -307,7 +309,7 @@ func TestNothingPointsIntoTheBuffer(t *testing.T) {
 // TestAllocations is the budget of one exchange: the request with its header
 // and context, the answer's header, and the objects that must not be pooled.
 func TestAllocations(t *testing.T) {
-	if racing {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	s := start(t, func(w http.ResponseWriter, _ *http.Request) {

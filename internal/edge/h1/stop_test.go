@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 func TestShutdownWaitsForOpenAnswers(t *testing.T) {
@@ -240,7 +242,7 @@ func TestMemoryOfAnOpenStream(t *testing.T) {
 	begun.Wait()
 	each := (inUse() - before) / n
 	t.Logf("%d bytes a stream", each)
-	if each > 10<<10 && !racing {
+	if each > 10<<10 && !race.Enabled {
 		t.Errorf("%d bytes a stream", each)
 	}
 	close(release)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate-ai/headgate/lab/cputime"
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 // fields are those of both token buckets: Count tokens every Period nanoseconds,
@@ -175,7 +176,7 @@ func taking[L TokenBucket[L, S], S any]() func() {
 
 // fast: a decision takes less than 100 ns.
 func fast[L TokenBucket[L, S], S any](t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector takes its time")
 	}
 	const each = 10_000

@@ -10,6 +10,7 @@ import (
 	"github.com/headgate-ai/headgate/internal/quota"
 	"github.com/headgate-ai/headgate/internal/quota/limittest"
 	"github.com/headgate-ai/headgate/internal/setting"
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 // gateway is a room with its own connection, as a process has.
@@ -22,7 +23,7 @@ type gateway struct {
 // timed is for tests of what happens within milliseconds or at a rate.
 func timed(t testing.TB) {
 	t.Helper()
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector takes its time; make test-bare runs this")
 	}
 }

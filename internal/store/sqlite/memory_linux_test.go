@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate-ai/headgate/internal/ledger"
 	"github.com/headgate-ai/headgate/internal/ledger/ledgertest"
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 // resident is how much memory of the machine the process has, in KiB.
@@ -29,7 +30,7 @@ func resident(t *testing.T) (kib int) {
 // An idle gateway has 30 MiB in all. Until the first request the ledger's file
 // has none of them, and then a few.
 func TestIdleMemory(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector has memory of its own")
 	}
 	before := resident(t)

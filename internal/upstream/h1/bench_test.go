@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 // fixed answers as a provider does: 16 fields, lower case, and a body.
@@ -192,7 +194,7 @@ func BenchmarkStream(b *testing.B) {
 // context's watch, the response's header (map, text, values), and the request
 // and its body, which are the test's.
 func TestAllocations(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	u := newUnary(t, newTransport(t, Config{}), answerer(t, fixed(800)), 600)
@@ -212,7 +214,7 @@ var sink any
 
 // TestStreamMemory: what an open stream holds while it waits for an event.
 func TestStreamMemory(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("not with the race detector")
 	}
 	const n = 400

@@ -9,10 +9,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/headgate-ai/headgate/lab/cputime"
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 func TestIDsAreTheReferences(t *testing.T) {
-	texts := slices.Concat(corpus(1, 480/slower), hardCorpus(1, 1400/slower))
+	texts := slices.Concat(corpus(1, 480/race.Slower), hardCorpus(1, 1400/race.Slower))
 	for _, o := range oracles() {
 		compared := 0
 		for _, s := range texts {
@@ -21,7 +22,7 @@ func TestIDsAreTheReferences(t *testing.T) {
 			}
 			check(t, &o, s.text)
 		}
-		if compared < 1000/slower {
+		if compared < 1000/race.Slower {
 			t.Errorf("%s: only %d texts were compared with the reference library", o.ours.Name(), compared)
 		}
 	}
@@ -47,7 +48,7 @@ func TestWindowsMeetAnywhere(t *testing.T) {
 	alphabets := []string{"a", "ab", "abc", "etaoinsr", "thequickbrownfox", "-", "-=", " ", "語言", "你好世界的", "\u0301e", "дна", "aeiou\xff\xfe"}
 	for _, o := range oracles() {
 		var s Scratch
-		for i := range 1500 / slower {
+		for i := range 1500 / race.Slower {
 			from := alphabets[i%len(alphabets)]
 			piece := make([]byte, 0, 300)
 			for range 2 + r.IntN(140) {
@@ -163,7 +164,7 @@ var hostile = map[string]func(n int) []byte{
 
 // Ten times the text takes about ten times as long, whatever the text is.
 func TestHostileTextIsNotQuadratic(t *testing.T) {
-	const small, most = 100_000 / slower, 30 // times as long for ten times the text
+	const small, most = 100_000 / race.Slower, 30 // times as long for ten times the text
 	for name, build := range hostile {
 		for _, o := range oracles() {
 			short, long := build(small), build(10*small)
@@ -186,7 +187,7 @@ func TestHostileTextTakesLittleMemory(t *testing.T) {
 	for name, build := range hostile {
 		for _, o := range oracles() {
 			var s Scratch
-			o.ours.count(build(300_000/slower), &s)
+			o.ours.count(build(300_000/race.Slower), &s)
 			if n := cap(s.nodes)*12 + cap(s.heap)*8; n > 64<<10 {
 				t.Errorf("%s, %s: 300 KB of text took %d bytes", name, o.ours.Name(), n)
 			}
@@ -219,7 +220,7 @@ func TestCountAllocates(t *testing.T) {
 // A processor counts 50 MB of English a second, and estimates 4 KiB in less than
 // five microseconds.
 func TestSpeed(t *testing.T) {
-	if slower > 1 {
+	if race.Slower > 1 {
 		t.Skip("the race detector takes its time")
 	}
 	text := english(100 << 10)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate-ai/headgate/internal/llm"
 	"github.com/headgate-ai/headgate/internal/wire/jsonspan"
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 func TestCountWithinIsExactForShortTexts(t *testing.T) {
@@ -27,7 +28,7 @@ func TestCountWithinIsExactForShortTexts(t *testing.T) {
 
 func TestCountWithinError(t *testing.T) {
 	const most = 0.03
-	for seed := range uint64(max(3/slower, 1)) {
+	for seed := range uint64(max(3/race.Slower, 1)) {
 		text := joined(100*seed+5, 1<<20)
 		for _, o := range oracles() {
 			want := float64(o.ours.Count(text))
@@ -46,7 +47,7 @@ func TestCountWithinError(t *testing.T) {
 // Texts in one language, where nothing evens out, and strange budgets.
 func TestCountWithinOfOneKind(t *testing.T) {
 	for kind, sentences := range seeds() {
-		text := filled(max(300/slower, 100)<<10, sentences...)
+		text := filled(max(300/race.Slower, 100)<<10, sentences...)
 		want := float64(O200k().Count(text))
 		for _, budget := range []int{-1, 0, 1, 1000, 5000, 64 << 10} {
 			most := 0.03
@@ -79,7 +80,7 @@ func TestLongPromptError(t *testing.T) {
 	for kind, sentences := range seeds() {
 		texts[kind] = filled(60<<10, sentences...)
 	}
-	for seed := range uint64(max(6/slower, 1)) {
+	for seed := range uint64(max(6/race.Slower, 1)) {
 		byKind := map[string][]byte{}
 		for _, s := range corpus(seed+40, 480) {
 			byKind[s.kind] = append(byKind[s.kind], s.text...)

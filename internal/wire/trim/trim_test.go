@@ -10,6 +10,7 @@ import (
 	"github.com/headgate-ai/headgate/internal/llm"
 	"github.com/headgate-ai/headgate/internal/wire"
 	"github.com/headgate-ai/headgate/internal/wire/tokens"
+	"github.com/headgate-ai/headgate/lab/race"
 )
 
 func promptOf(raw []byte, d llm.Dialect, op llm.Operation, model string, cal tokens.Calibration) int {
@@ -42,7 +43,7 @@ func checkEdits(t *testing.T, raw []byte, d llm.Dialect, op llm.Operation, model
 
 func TestRandomConversations(t *testing.T) {
 	var fits, dropped, cut, short int
-	for seed := range int64(600 / slower) {
+	for seed := range int64(600 / race.Slower) {
 		r := &talk{Rand: rand.New(rand.NewSource(seed)), dialect: llm.OpenAI, op: llm.Chat}
 		switch seed % 3 {
 		case 1:
@@ -74,7 +75,7 @@ func TestRandomConversations(t *testing.T) {
 		})
 	}
 	t.Logf("%d fit, %d do not; in %d turns are dropped, in %d texts cut", fits, short, dropped, cut)
-	if fits < 200/slower || short < 20/slower || dropped < 100/slower || cut < 100/slower {
+	if fits < 200/race.Slower || short < 20/race.Slower || dropped < 100/race.Slower || cut < 100/race.Slower {
 		t.Error("the conversations are too much of one kind")
 	}
 }
@@ -188,7 +189,7 @@ func TestEstimatesFit(t *testing.T) {
 		}
 		raw := encode(t, object{"messages": r.list})
 		whole := promptOf(raw, r.dialect, r.op, c.model, c.cal)
-		for _, part := range []int{50, 2, 95, 10}[:max(2, 4/slower)] {
+		for _, part := range []int{50, 2, 95, 10}[:max(2, 4/race.Slower)] {
 			_, report := checkEdits(t, raw, r.dialect, r.op, c.model, c.cal, whole*part/100)
 			if !report.Fits || part > 2 && report.To < whole*part/100*7/10 {
 				t.Errorf("%s, %d %% of %v: %+v", c.model, part, c.sizes, report)

@@ -1,6 +1,0 @@
-//go:build !race
-
-package authn
-
-// raced is whether the race detector watches, which takes its time.
-const raced = false

@@ -1,5 +1,0 @@
-//go:build race
-
-package authn
-
-const raced = true

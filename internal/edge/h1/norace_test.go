@@ -1,5 +1,0 @@
-//go:build linux && !race
-
-package h1
-
-const racing = false

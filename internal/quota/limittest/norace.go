@@ -1,6 +1,0 @@
-//go:build !race
-
-package limittest
-
-// raceEnabled: see race.go.
-const raceEnabled = false

@@ -1,5 +1,0 @@
-//go:build !race
-
-package tokens
-
-const slower = 1

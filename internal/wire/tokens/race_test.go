@@ -1,7 +1,0 @@
-//go:build race
-
-package tokens
-
-// slower is how much less the slow tests do under the race detector, which this
-// package, without a goroutine or a lock, tells nothing.
-const slower = 10

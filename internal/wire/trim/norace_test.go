@@ -1,5 +1,0 @@
-//go:build !race
-
-package trim
-
-const slower = 1
