@@ -19,7 +19,7 @@ const (
 	// gathering is how long the writer lets lines come together. To wake it costs
 	// a request more than to encode its line does; lines that fill half the ring
 	// wake it earlier.
-	gathering = 50 * time.Millisecond
+	gathering = 100 * time.Millisecond
 	// maxPooled and maxKept are the largest buffers worth keeping.
 	maxPooled = 16 << 10
 	maxKept   = 4 << 20

@@ -26,7 +26,7 @@ import (
 const (
 	// A step is how much is made ready at once, in bytes. At rest the map has no
 	// more than the largest in the process's memory.
-	firstStep, largestStep = 16 << 10, 64 << 10
+	firstStep, largestStep = 16 << 10, 256 << 10
 	// aheadSteps is how many steps are written ahead at once, and largestAhead how
 	// many bytes.
 	aheadSteps   = 4
