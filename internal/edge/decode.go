@@ -35,7 +35,7 @@ func (x *Exchange) Receive(ctx context.Context) (*llm.Call, error) {
 	if x.r.ContentLength > x.plan.maxBody {
 		return nil, tooLarge(x.plan.maxBody)
 	}
-	_ = x.rc.SetReadDeadline(time.Now().Add(x.bodyTimeout()))
+	_ = x.control().SetReadDeadline(time.Now().Add(x.bodyTimeout()))
 	if call.Form = form; form {
 		err = x.receiveForm(ctx, call)
 	} else {
@@ -45,7 +45,7 @@ func (x *Exchange) Receive(ctx context.Context) (*llm.Call, error) {
 		return nil, err
 	}
 	if call.Rest == nil {
-		_ = x.rc.SetReadDeadline(time.Time{})
+		_ = x.control().SetReadDeadline(time.Time{})
 	}
 	return call, nil
 }

@@ -37,7 +37,6 @@ const (
 type Exchange struct {
 	w    http.ResponseWriter
 	r    *http.Request
-	rc   *http.ResponseController
 	plan *Plan
 
 	// Route is nil where the path or method is unknown; Open has then said why.
@@ -62,7 +61,7 @@ type Exchange struct {
 // error is answered with Fail like any other; the Exchange is usable for that
 // in every case.
 func Open(p *Plan, w http.ResponseWriter, r *http.Request) (*Exchange, error) {
-	x := &Exchange{w: w, r: r, rc: http.NewResponseController(w), plan: p}
+	x := &Exchange{w: w, r: r, plan: p}
 	route, id, allow, dialect := find(r)
 	x.Route, x.ModelID, x.Inbound = route, id, InboundOf(dialect)
 	sane := saneID(wire.First(r.Header, "X-Request-Id"))
@@ -179,11 +178,14 @@ func (x *Exchange) Write(p []byte) (int, error) {
 // Flush hands everything written to the network.
 func (x *Exchange) Flush() error {
 	x.Begin()
-	return x.rc.Flush()
+	return x.control().Flush()
 }
 
 // SetWriteDeadline bounds the writes to come; the zero time lifts the bound.
-func (x *Exchange) SetWriteDeadline(t time.Time) error { return x.rc.SetWriteDeadline(t) }
+func (x *Exchange) SetWriteDeadline(t time.Time) error { return x.control().SetWriteDeadline(t) }
+
+// control is made where it is used: a small exchange never needs it.
+func (x *Exchange) control() *http.ResponseController { return http.NewResponseController(x.w) }
 
 // Trailer sets a trailer of the answer; call it after the last Write. It is
 // dropped where the client did not say that it takes trailers.

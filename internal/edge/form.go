@@ -44,7 +44,7 @@ func (x *Exchange) receiveForm(ctx context.Context, call *llm.Call) error {
 	case known:
 		// The rest is watched while it streams, so that no second model field
 		// can slip past the decision about the first.
-		_ = x.rc.EnableFullDuplex() // unknown to HTTP/2, which needs no leave
+		_ = x.control().EnableFullDuplex() // unknown to HTTP/2, which needs no leave
 		call.Rest = &watched{ctx: ctx, r: body, scan: scan, limit: x.plan.maxBody}
 	default:
 		err = x.spool(ctx, call, scan, body)

@@ -9,7 +9,19 @@ type Leg struct {
 	Provider string
 	Model    string
 	Weight   int
+
+	target string // see NewLeg
+}
+
+// NewLeg makes a leg whose target is put together once.
+func NewLeg(provider, model string, weight int) Leg {
+	return Leg{Provider: provider, Model: model, Weight: weight, target: provider + "/" + model}
 }
 
 // Target names the leg as users see it, "provider/model".
-func (l Leg) Target() string { return l.Provider + "/" + l.Model }
+func (l Leg) Target() string {
+	if l.target != "" {
+		return l.target
+	}
+	return l.Provider + "/" + l.Model
+}

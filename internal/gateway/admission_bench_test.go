@@ -121,9 +121,10 @@ func (d *desk) admit(b *testing.B, secret string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	asked := questions.Get().(*question)
+	asked := passages.Get().(*passage)
 	facts := d.g.facts(asked, snap, d.x, who, d.call, d.call.Model, rec.Start)
-	a := &account{g: d.g, snap: snap, x: d.x, rec: rec, who: who, call: d.call, choice: d.choice, asked: asked, facts: facts}
+	a := &asked.account
+	*a = account{g: d.g, snap: snap, x: d.x, rec: rec, who: who, call: d.call, choice: d.choice, asked: asked, facts: facts}
 	if err := a.reserve(); err != nil {
 		b.Fatal(err)
 	}
@@ -131,5 +132,6 @@ func (d *desk) admit(b *testing.B, secret string) {
 	d.head = d.head[:0]
 	d.x.Values().PutInto(&d.head)
 	a.close(llm.Usage{Input: 300, Output: 100}, nil)
+	asked.forget()
 	d.x.Close()
 }

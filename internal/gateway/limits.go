@@ -19,24 +19,31 @@ import (
 	"github.com/headgate-ai/headgate/internal/meter"
 	"github.com/headgate-ai/headgate/internal/quota"
 	"github.com/headgate-ai/headgate/internal/route"
+	"github.com/headgate-ai/headgate/internal/upstream"
 	"github.com/headgate-ai/headgate/internal/wire"
 	"github.com/headgate-ai/headgate/internal/wire/tokens"
 )
 
-// questions are used again: nobody keeps what rooms are asked with.
-var questions = sync.Pool{New: func() any { return new(question) }}
+// passages are used again: nobody keeps what a call has with it on its way.
+var passages = sync.Pool{New: func() any { return new(passage) }}
 
-// question is what rooms are asked with about one call.
-type question struct {
+// passage is what one call has with it on its way through the rooms: what they
+// are asked with, and what it owes. It is one piece of memory, and not five.
+type passage struct {
 	facts   condition.Input
 	subject quota.Subject
 	limits  wire.Limits
+	choice  route.Choice
+	account account
+	request upstream.Request
+	answer  answer
 }
 
-// forget lets go of what was asked.
-func (q *question) forget() {
-	q.facts, q.subject = condition.Input{}, quota.Subject{}
-	questions.Put(q)
+// forget lets go of all that, but for how limits are spelled. Nothing of it may be
+// used any more.
+func (q *passage) forget() {
+	*q = passage{limits: q.limits}
+	passages.Put(q)
 }
 
 // meant is the model's name that conditions and limits go by: the client's, but
@@ -52,7 +59,7 @@ func meant(asked string, choice *route.Choice) string {
 
 // facts are what conditions may ask of a call of a model; nil where there is
 // none to ask.
-func (g *Gateway) facts(q *question, snap *Snapshot, x *edge.Exchange, who *authn.Grant, call *llm.Call, model string, now time.Time) *condition.Input {
+func (g *Gateway) facts(q *passage, snap *Snapshot, x *edge.Exchange, who *authn.Grant, call *llm.Call, model string, now time.Time) *condition.Input {
 	uses := snap.Quota.Uses() | snap.Authn.Uses()
 	if uses == 0 && !snap.Authn.Decides() {
 		return nil
@@ -97,7 +104,7 @@ type account struct {
 	who    *authn.Grant
 	call   *llm.Call
 	choice *route.Choice
-	asked  *question // until the reservation is made
+	asked  *passage // which the account is a part of
 	facts  *condition.Input
 
 	hold    *quota.Hold
@@ -115,8 +122,6 @@ type account struct {
 // of the one that was asked for.
 func (a *account) reserve() error {
 	err := a.take()
-	a.asked.forget()
-	a.asked, a.facts = nil, nil
 	if err != nil {
 		a.release()
 	}
@@ -231,7 +236,7 @@ func (a *account) via(leg fleet.Leg) {
 
 // tell tells the client how it stands, in the dialect's own headers and in the
 // common ones, whether its call is let through or not. now is when it was asked.
-func (q *question) tell(x *edge.Exchange, h *quota.Hold, now time.Time) {
+func (q *passage) tell(x *edge.Exchange, h *quota.Hold, now time.Time) {
 	if h == nil {
 		return
 	}

@@ -100,9 +100,12 @@ func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, r
 	// Route is a pure function and comes before access and quota: they go by the
 	// model that is meant, however it is spelled, and by who will answer. A model
 	// that does not exist costs nothing; who may not ask for it is not told so.
-	choice, unknown := route.Order(&snap.Route, call.Model, rand.Uint64())
-	asked := questions.Get().(*question)
-	facts := g.facts(asked, snap, x, who, call, meant(call.Model, &choice), rec.Start)
+	asked := passages.Get().(*passage)
+	defer asked.forget()
+	choice := &asked.choice
+	var unknown error
+	*choice, unknown = route.Order(&snap.Route, call.Model, rand.Uint64())
+	facts := g.facts(asked, snap, x, who, call, meant(call.Model, choice), rec.Start)
 	if err = authorize(snap, who, facts, rec); err != nil {
 		return err
 	}
@@ -114,7 +117,8 @@ func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, r
 		return err
 	}
 
-	acct := &account{g: g, snap: snap, x: x, rec: rec, who: who, call: call, choice: &choice, asked: asked, facts: facts}
+	acct := &asked.account
+	*acct = account{g: g, snap: snap, x: x, rec: rec, who: who, call: call, choice: choice, asked: asked, facts: facts}
 	err = acct.reserve()
 	if rec.Mark(journal.Reserve, time.Now()); err != nil {
 		return err
@@ -122,7 +126,7 @@ func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, r
 	defer func() { acct.close(rec.Usage, err) }()
 
 	got, err := attempt.Do(ctx, choice.Legs, func(ctx context.Context, leg fleet.Leg) (*upstream.Reply, bool, error) {
-		reply, again, err := g.send(ctx, snap, x, rec, call, leg)
+		reply, again, err := g.send(ctx, snap, x, rec, call, leg, &asked.request)
 		acct.tried(leg, !again)
 		return reply, again, err
 	})
@@ -132,7 +136,8 @@ func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, r
 	}
 	defer release(x, got.Reply)
 
-	a := answer{ctx: ctx, snap: snap, journal: g.Journal, x: x, rec: rec, call: call, acct: acct, reply: got.Reply, out: outboundOf(call.Dialect)}
+	a := &asked.answer
+	*a = answer{ctx: ctx, snap: snap, journal: g.Journal, x: x, rec: rec, call: call, acct: acct, reply: got.Reply, out: outboundOf(call.Dialect)}
 	a.begun(got.Leg.Model)
 	defer func() { a.ended(err) }()
 	return a.carry()

@@ -42,8 +42,8 @@ func decoded(rec *journal.Record, x *edge.Exchange, call *llm.Call) {
 	rec.Warnings = x.Warnings(call)
 }
 
-// send tries one leg.
-func (g *Gateway) send(ctx context.Context, snap *Snapshot, x *edge.Exchange, rec *journal.Record, call *llm.Call, leg fleet.Leg) (*upstream.Reply, bool, error) {
+// send tries one leg, with a request that is used for nothing else meanwhile.
+func (g *Gateway) send(ctx context.Context, snap *Snapshot, x *edge.Exchange, rec *journal.Record, call *llm.Call, leg fleet.Leg, q *upstream.Request) (*upstream.Reply, bool, error) {
 	provider := snap.Upstream.Provider(leg.Provider)
 	if !provider.Dialect.Answers(call.Dialect) {
 		return nil, false, fault.New(fault.NotTranslatable, "gateway.send",
@@ -54,12 +54,13 @@ func (g *Gateway) send(ctx context.Context, snap *Snapshot, x *edge.Exchange, re
 	if adapts {
 		provider.Pulse.Begin()
 	}
-	reply, err := provider.Send(ctx, &upstream.Request{
+	*q = upstream.Request{
 		Call: call, Model: leg.Model, Out: outboundOf(call.Dialect),
 		Traceparent:     string(journal.AppendTraceparent(make([]byte, 0, 64), rec)),
 		Forwarded:       x.Trusted(),
 		ClientTakesGzip: takesGzip(call.Header),
-	})
+	}
+	reply, err := provider.Send(ctx, q)
 	rec.Mark(journal.Prepare, reply.Sent)
 	if !reply.Connect.IsZero() {
 		rec.Mark(journal.Connect, reply.Connect)

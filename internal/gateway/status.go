@@ -40,7 +40,7 @@ func (g *Gateway) status(snap *Snapshot, x *edge.Exchange, who *authn.Grant, cal
 	if len(choice.Legs) > 0 {
 		provider = choice.Legs[0].Provider
 	}
-	in := g.facts(new(question), snap, x, who, call, model, now)
+	in := g.facts(new(passage), snap, x, who, call, model, now)
 	if in != nil {
 		in.Path, in.Op, in.Method = "/v1/chat/completions", string(llm.Chat), http.MethodPost
 	}

@@ -91,7 +91,7 @@ func (c *Config) Compile() Plan {
 	for _, m := range c.Models {
 		compiled := &model{name: m.Name}
 		for _, t := range m.Targets {
-			compiled.legs = append(compiled.legs, fleet.Leg{Provider: t.Provider, Model: t.Model, Weight: t.Weight})
+			compiled.legs = append(compiled.legs, fleet.NewLeg(t.Provider, t.Model, t.Weight))
 			compiled.weight += uint64(t.Weight)
 		}
 		if strings.Contains(m.Name, "*") {

@@ -30,7 +30,7 @@ func Order(p *Plan, model string, draw uint64) (Choice, error) {
 		return m.choose(model, draw), nil
 	}
 	if provider, name, ok := strings.Cut(model, "/"); ok && name != "" && p.providers[provider] {
-		return Choice{Model: provider + "/*", Legs: []fleet.Leg{{Provider: provider, Model: name, Weight: 1}}}, nil
+		return Choice{Model: provider + "/*", Legs: []fleet.Leg{fleet.NewLeg(provider, name, 1)}}, nil
 	}
 	for _, m := range p.globs {
 		if setting.Match(m.name, model) {
@@ -56,7 +56,7 @@ func (m *model) choose(asked string, draw uint64) Choice {
 	legs := slices.Clone(m.legs)
 	for i := range legs {
 		if legs[i].Model == "" {
-			legs[i].Model = asked
+			legs[i] = fleet.NewLeg(legs[i].Provider, asked, legs[i].Weight)
 		}
 	}
 	pick, at := 0, draw%m.weight

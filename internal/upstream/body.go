@@ -10,7 +10,7 @@ import (
 	"github.com/headgate-ai/headgate/internal/wire"
 )
 
-// sent is the body of a request on its way.
+// sent is the body of a request on its way. Its Reader is nil where there is none.
 type sent struct {
 	io.Reader
 	// front and rest are the bytes, where they are in memory: what holds edits,
@@ -23,12 +23,12 @@ type sent struct {
 	open        atomic.Int32 // readers that a transport has not closed yet
 }
 
-func newSent(q *Request) *sent {
+// begin makes s the body of a call.
+func (s *sent) begin(q *Request) {
 	call := q.Call
 	if call.Raw == nil && call.Rest == nil {
-		return nil
+		return
 	}
-	s := &sent{}
 	list := q.Out.Edits(s.list[:0], call, q.Model)
 	s.open.Store(1)
 	switch {
@@ -38,7 +38,7 @@ func newSent(q *Request) *sent {
 		if s.length >= 0 {
 			s.length += int64(wire.Grown(list))
 		}
-		return s
+		return
 	case len(list) == 0:
 		s.rest = call.Raw
 	default:
@@ -46,20 +46,18 @@ func newSent(q *Request) *sent {
 	}
 	s.unread = unread{s.front, s.rest}
 	s.Reader, s.length = &s.unread, int64(len(s.front)+len(s.rest))
-	return s
 }
 
-// handOver is the body as transports take it: all nil where there is none, and
-// again nil where it can be had only once.
-func (s *sent) handOver() (body io.ReadCloser, length int64, again func() (io.ReadCloser, error)) {
-	switch {
-	case s == nil:
-		return nil, 0, nil
-	case s.Reader != &s.unread:
-		return s, s.length, nil
+// handOver is the body as transports take it, nil where there is none.
+func (s *sent) handOver() (body io.ReadCloser, length int64) {
+	if s.Reader == nil {
+		return nil, 0
 	}
-	return s, s.length, s.again
+	return s, s.length
 }
+
+// inMemory is whether the body can be had again.
+func (s *sent) inMemory() bool { return s.Reader == &s.unread }
 
 // unread is what a reader of two parts has not given yet.
 type unread struct{ front, rest []byte }

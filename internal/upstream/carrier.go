@@ -70,7 +70,7 @@ func (c ownCarrier) carry(r *Reply, q *Request) (*http.Response, error) {
 	p := r.Provider
 	prefix, path := p.target(q.Call)
 	call := h1.Call{Scheme: p.base.Scheme, Host: p.base.Host, Method: q.Call.Method, Prefix: prefix, Path: path, Fields: (*fields)(q)}
-	call.Body, call.Length, call.GetBody = r.body.handOver()
+	call.Body, call.Length = r.body.handOver()
 	var info h1.Info
 	resp, err := c.Send(&r.life, &call, &info)
 	r.Connect, r.Reused = info.Connected, info.Reused
@@ -115,7 +115,10 @@ func (c standardCarrier) carry(r *Reply, q *Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	req.Body, req.ContentLength, req.GetBody = r.body.handOver()
+	req.Body, req.ContentLength = r.body.handOver()
+	if r.body.inMemory() {
+		req.GetBody = r.body.again
+	}
 	return c.RoundTrip(req)
 }
 

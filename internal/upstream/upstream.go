@@ -63,7 +63,7 @@ type Reply struct {
 	life    scope.Scope
 	timer   *time.Timer
 	whole   *time.Timer
-	body    *sent
+	body    sent
 	closing atomic.Bool
 }
 
@@ -75,7 +75,7 @@ func (p *Provider) Send(ctx context.Context, q *Request) (*Reply, error) {
 	q.provider = p
 	r.life.Begin(ctx)
 	r.arm(q.Call.WantsStream)
-	r.body = newSent(q)
+	r.body.begin(q)
 	r.Sent = time.Now()
 	resp, err := p.pool.carry(r, q)
 	if err != nil {
@@ -153,7 +153,7 @@ func (r *Reply) Close() {
 // Recycle gives back the request's body, and reports whether it could: whether
 // no transport reads the call's bytes any more, so that they may be used again.
 // It is called once, after Close.
-func (r *Reply) Recycle() bool { return r.body == nil || r.body.recycle() }
+func (r *Reply) Recycle() bool { return r.body.recycle() }
 
 // classify turns a transport's error into a fault.
 func (r *Reply) classify(ctx context.Context, err error) error {

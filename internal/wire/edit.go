@@ -19,7 +19,7 @@ func EditModel(edits []llm.Edit, call *llm.Call, model string) []llm.Edit {
 	case call.ModelAt.Len() == 0:
 		return append(edits, InsertMember(call.Raw, 0, `"model":`+string(jsonspan.AppendQuote(nil, model))))
 	}
-	return append(edits, llm.Edit{Span: call.ModelAt, New: jsonspan.AppendQuote(nil, model)})
+	return append(edits, llm.Edit{Span: call.ModelAt, New: jsonspan.AppendQuote(make([]byte, 0, len(model)+len(`""`)), model)})
 }
 
 // EditStream makes the body ask for a stream where only the Accept header did.

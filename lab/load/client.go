@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -76,10 +75,9 @@ type ownClient struct {
 
 func (c *ownClient) post(ctx context.Context, body []byte, p *phases) (*http.Response, error) {
 	u := c.m.url
-	again := func() (io.ReadCloser, error) { return newMemory(body), nil }
 	call := h1.Call{
 		Scheme: u.Scheme, Host: u.Host, Method: http.MethodPost, Path: u.RequestURI(), Fields: c.m.lines,
-		Body: newMemory(body), Length: int64(len(body)), GetBody: again,
+		Body: newMemory(body), Length: int64(len(body)),
 	}
 	var info h1.Info
 	resp, err := c.Send(ctx, &call, &info)

@@ -13,10 +13,9 @@ type Call struct {
 	Prefix, Path string
 	Fields       Fields
 	// Body is nil where there is none; Length is its length, -1 if that is not
-	// known. GetBody gives it again, nil if it cannot be had twice.
-	Body    io.ReadCloser
-	Length  int64
-	GetBody func() (io.ReadCloser, error)
+	// known. Only a Memory can be sent again.
+	Body   io.ReadCloser
+	Length int64
 }
 
 // Fields are the field lines of a call.
@@ -45,7 +44,7 @@ func appendLine(b []byte, name, value string) []byte {
 // take checks a call, as init does a request.
 func (o *outgoing) take(q *Call) error {
 	o.key, o.method, o.host = hostKey{q.Scheme, q.Host}, q.Method, dropZone(q.Host)
-	o.prefix, o.path, o.fields, o.getter = q.Prefix, q.Path, q.Fields, q.GetBody
+	o.prefix, o.path, o.fields = q.Prefix, q.Path, q.Fields
 	if !validTarget(o.prefix) || !validTarget(o.path) {
 		return refused("the target holds a blank or a control character")
 	}

@@ -66,6 +66,11 @@ func Excerpt(room, inside []byte, from, to int) (part []byte, last byte) {
 // Text is the decoded string v of raw, "" where v is not a whole valid string.
 // See Unquote.
 func Text(raw []byte, v Value) string {
+	if quoted(raw, v) {
+		if end := plain(raw[:v.End], v.Start+1); end+1 == v.End && raw[end] == '"' {
+			return string(raw[v.Start+1 : end]) // as most are: without an escape
+		}
+	}
 	b, _ := Unquote(nil, raw, v)
 	return string(b)
 }

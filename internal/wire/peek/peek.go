@@ -131,12 +131,12 @@ func (r *reader) model(v jsonspan.Value) error {
 	if v.Kind != jsonspan.KindString {
 		return wrong("model", "The field \"model\" must be a string, not %s.", v.Kind)
 	}
-	name, _ := jsonspan.Unquote(nil, r.raw, v)
-	if len(name) == 0 {
+	name := jsonspan.Text(r.raw, v)
+	if name == "" {
 		return wrong("model", "The field \"model\" is empty; name the model to use.")
 	}
 	r.hasModel = true
-	r.env.Model, r.env.ModelAt = string(name), llm.Span(v.Span)
+	r.env.Model, r.env.ModelAt = name, llm.Span(v.Span)
 	return nil
 }
 
