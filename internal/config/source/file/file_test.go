@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -220,6 +221,30 @@ func TestAlso(t *testing.T) {
 	write(t, absent, "s")
 	w.expect("a secret that was absent")
 }
+
+// TestNeighbour: a log beside the file is written to all the time. That must not
+// have the file read again and again.
+func TestNeighbour(t *testing.T) {
+	dir := t.TempDir()
+	path, log := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "access.log")
+	write(t, path, "a: 1")
+	write(t, log, "")
+	var looks atomic.Int32
+	s := newSource(path, func() []string { looks.Add(1); return nil })
+	w := start(t, s)
+	before := looks.Load()
+	for i := range 20 {
+		write(t, log, strings.Repeat("line\n", i))
+		time.Sleep(2 * time.Millisecond)
+	}
+	w.silent("a line in the log")
+	if n := looks.Load() - before; n > 0 {
+		t.Errorf("looked %d times", n)
+	}
+	write(t, path, "a: 2")
+	w.expect("a change of the file")
+}
+
 
 func TestChangedBeforeWatch(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.yaml")

@@ -55,6 +55,9 @@ type watch struct {
 	notify *fsnotify.Watcher // nil if there is none
 	// sees is whether the kernel tells of changes to every file.
 	sees bool
+	// names are those of the files and of the links on the way to them, without
+	// their directories.
+	names map[string]bool
 	// versions holds the last version of each file; empty for one that could
 	// not be read yet.
 	versions map[string]string
@@ -103,8 +106,13 @@ func (w *watch) follow() {
 		return
 	}
 	want := map[string]bool{}
+	w.names = map[string]bool{}
 	for _, path := range w.paths() {
-		for _, dir := range directories(path) {
+		dirs, names := directories(path)
+		for _, name := range names {
+			w.names[name] = true
+		}
+		for _, dir := range dirs {
 			want[dir] = true
 			// Adding again is harmless, and needed where the directory itself
 			// was replaced.
@@ -123,12 +131,11 @@ func (w *watch) follow() {
 
 // directories are those in which a change may change the content of path: its
 // own, those of the links on the way to the content, and those that hold a link
-// to a directory on that way.
-func directories(path string) []string {
-	var dirs []string
+// to a directory on that way. names are those of path and of what it links to.
+func directories(path string) (dirs, names []string) {
 	for range 16 {
 		dir := filepath.Dir(path)
-		dirs = append(dirs, dir)
+		dirs, names = append(dirs, dir), append(names, filepath.Base(path))
 		for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 			if _, err := os.Readlink(dir); err == nil {
 				dirs = append(dirs, filepath.Dir(dir))
@@ -143,7 +150,15 @@ func directories(path string) []string {
 		}
 		path = target
 	}
-	return dirs
+	return dirs, names
+}
+
+// concerns is whether an event may have changed a file's content. Other files may
+// lie in the same directory and be written to all the time, such as the gateway's
+// own log; what comes, goes or is renamed there may be a link's new target.
+func (w *watch) concerns(e fsnotify.Event) bool {
+	const inside = fsnotify.Write | fsnotify.Chmod
+	return e.Op&^inside != 0 || w.names[filepath.Base(e.Name)]
 }
 
 // wait returns true when the files are to be compared, false when ctx is done.
@@ -161,7 +176,10 @@ func (w *watch) wait(ctx context.Context) bool {
 			return false
 		case <-timer.C:
 			return true
-		case <-w.events():
+		case e := <-w.events():
+			if !w.concerns(e) {
+				continue
+			}
 		case <-w.failures():
 			// Such as an overflow: events were lost, so look.
 		}
