@@ -245,7 +245,6 @@ func TestNeighbour(t *testing.T) {
 	w.expect("a change of the file")
 }
 
-
 func TestChangedBeforeWatch(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.yaml")
 	write(t, path, "1")
