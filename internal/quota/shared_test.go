@@ -107,6 +107,28 @@ func sharing2(t *testing.T, store Shared, c Config) (*Room, *Plan) {
 	return r, compile(t, r, c)
 }
 
+// A room that is closed while it reports or beats gives back all that it has, as
+// one does that is closed at any other time.
+func TestCloseWithinBeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := new(slowStore)
+		r, p := sharing2(t, store, Config{Rules: []RuleConfig{{Name: "r", Requests: RateConfig{Rate: rate(t, "1000/s"), Burst: 1000}}}})
+		h, err := r.Reserve(p, by("a"), Demand{}, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Settle(Settlement{}, time.Now())
+		store.delay.Store(int64(20 * time.Millisecond))
+		time.Sleep(beatEvery + 10*time.Millisecond) // one is on its way
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n := store.reported.Load(); n != -10 || r.sharing.failures.Load() > 0 {
+			t.Errorf("%d were given back of 10, with %d failures", -n, r.sharing.failures.Load())
+		}
+	})
+}
+
 // The first call that the store leaves without an answer waits for the timeout, no
 // other does, until the store answers again.
 func TestNobodyWaitsTwice(t *testing.T) {

@@ -5,7 +5,9 @@ import (
 	"time"
 )
 
-// every does something at intervals until the context ends.
+// every does something at intervals until the context ends. What has been begun
+// then is not broken off: a call that was would look as if the store were gone, and
+// what the room has would not be given back to it.
 func every(ctx context.Context, interval time.Duration, do func(context.Context)) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -14,7 +16,7 @@ func every(ctx context.Context, interval time.Duration, do func(context.Context)
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			do(ctx)
+			do(context.WithoutCancel(ctx))
 		}
 	}
 }
