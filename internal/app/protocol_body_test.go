@@ -226,6 +226,35 @@ func raw(t *testing.T, g *Gateway) (net.Conn, *bufio.Reader) {
 	return c, bufio.NewReader(c)
 }
 
+// TestFieldsOnce: an answer's fields are there once, those that frame it above all.
+// Go's client takes two lengths that agree; others close the connection.
+func TestFieldsOnce(t *testing.T) {
+	t.Parallel()
+	g := start(t, setup{})
+	for name, body := range map[string]string{
+		"whole": chatBody, "stream": strings.Replace(chatBody, "{", `{"stream":true,`, 1), "refused": `{"model":"none","messages":[]}`,
+	} {
+		c, r := raw(t, g)
+		_, _ = fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", g.Key, len(body), body)
+		answer, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		head, _, _ := strings.Cut(string(answer), "\r\n\r\n")
+		seen := map[string]bool{}
+		for _, line := range strings.Split(head, "\r\n")[1:] {
+			field, _, _ := strings.Cut(strings.ToLower(line), ":")
+			if seen[field] && field != "vary" {
+				t.Errorf("%s: %s twice in\n%s", name, field, head)
+			}
+			seen[field] = true
+		}
+		if !seen["content-type"] || !seen["content-length"] && !seen["transfer-encoding"] {
+			t.Errorf("%s: nothing frames it:\n%s", name, head)
+		}
+	}
+}
+
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	g := start(t, setup{API: "header_timeout: 300ms\nbody_timeout: 300ms"})

@@ -212,7 +212,7 @@ func (a *answer) whole() error {
 	a.acct.settle(a.rec.Usage, nil)
 	a.x.Answer(a.reply.StatusCode, edge.Buffered, func(h wire.Fields) {
 		a.head(h, false)
-		h.PutBytes("Content-Length", strconv.AppendInt(a.room[:0], int64(len(body)), 10))
+		h.Put("Content-Length", strconv.Itoa(len(body)))
 	})
 	err = a.write(body)
 	a.rec.Mark(journal.Relay, time.Now())

@@ -58,6 +58,29 @@ func TestAnswerWithoutLength(t *testing.T) {
 	}
 }
 
+// TestFramingInBytes: what frames the answer is there once, however it was put.
+func TestFramingInBytes(t *testing.T) {
+	head, body, _ := wire(t, func(w http.ResponseWriter, _ *http.Request) {
+		h := w.(*response)
+		h.BeginHead(200)
+		for _, f := range [][2]string{{"Content-Length", "5"}, {"Content-Type", "text/x"}, {"Date", "today"}, {"Connection", "keep-alive"}, {"Transfer-Encoding", "chunked"}} {
+			h.PutBytes(f[0], []byte(f[1]))
+		}
+		h.EndHead()
+		_, _ = io.WriteString(w, "hello")
+	})
+	has(t, head, "Content-Length: 5", "Content-Type: text/x", "Date: today", "Connection: close")
+	for _, name := range []string{"Content-Length", "Content-Type", "Date", "Connection"} {
+		if n := strings.Count(head, "\r\n"+name+":"); n != 1 {
+			t.Errorf("%s is there %d times", name, n)
+		}
+	}
+	hasNot(t, head, "Transfer-Encoding")
+	if body != "hello" {
+		t.Errorf("%q", body)
+	}
+}
+
 func TestEmptyAnswer(t *testing.T) {
 	head, body, _ := wire(t, func(http.ResponseWriter, *http.Request) {})
 	has(t, head, "Content-Length: 0")

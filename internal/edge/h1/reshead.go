@@ -64,14 +64,27 @@ func (w *response) Put(name, value string) {
 	}
 }
 
-// PutBytes adds a field that says nothing of the body or the connection.
+// PutBytes adds a field, as Put does.
 func (w *response) PutBytes(name string, value []byte) {
-	if w.head != nil {
+	switch {
+	case w.head == nil:
+	case framing(name):
+		w.Put(name, string(value))
+	default:
 		at := len(w.head)
 		w.head = append(append(w.head, name...), ": "...)
 		w.head = append(append(w.head, value...), "\r\n"...)
 		blank(w.head[at : len(w.head)-2])
 	}
+}
+
+// framing is whether a field is one that ordinary looks at.
+func framing(name string) bool {
+	switch name {
+	case "Content-Length", "Transfer-Encoding", "Connection", "Date", "Content-Type", "Content-Encoding", "Trailer":
+		return true
+	}
+	return strings.HasPrefix(name, http.TrailerPrefix)
 }
 
 // PutLines adds n fields that say nothing of the body or the connection, as lines
