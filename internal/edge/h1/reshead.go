@@ -78,7 +78,7 @@ func (w *response) PutBytes(name string, value []byte) {
 	}
 }
 
-// framing is whether a field is one that ordinary looks at.
+// framing is whether ordinary has to look at a field.
 func framing(name string) bool {
 	switch name {
 	case "Content-Length", "Transfer-Encoding", "Connection", "Date", "Content-Type", "Content-Encoding", "Trailer":
@@ -109,6 +109,9 @@ func (w *response) EndHead() {
 // ordinary is whether a field passes as it is. The others say something about
 // the framing, the connection or the end.
 func (w *response) ordinary(k string, vv []string) bool {
+	if !framing(k) {
+		return true
+	}
 	first := ""
 	if len(vv) > 0 {
 		first = vv[0]
