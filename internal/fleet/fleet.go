@@ -15,7 +15,9 @@ type Leg struct {
 
 // NewLeg makes a leg whose target is put together once.
 func NewLeg(provider, model string, weight int) Leg {
-	return Leg{Provider: provider, Model: model, Weight: weight, target: provider + "/" + model}
+	l := Leg{Provider: provider, Model: model, Weight: weight}
+	l.target = l.Target()
+	return l
 }
 
 // Target names the leg as users see it, "provider/model".

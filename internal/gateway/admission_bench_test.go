@@ -122,7 +122,7 @@ func (d *desk) admit(b *testing.B, secret string) {
 		b.Fatal(err)
 	}
 	asked := passages.Get().(*passage)
-	facts := d.g.facts(asked, snap, d.x, who, d.call, d.call.Model, rec.Start)
+	facts := d.g.facts(&asked.facts, snap, d.x, who, d.call, d.call.Model, rec.Start)
 	a := &asked.account
 	*a = account{g: d.g, snap: snap, x: d.x, rec: rec, who: who, call: d.call, choice: d.choice, asked: asked, facts: facts}
 	if err := a.reserve(); err != nil {

@@ -57,14 +57,13 @@ func meant(asked string, choice *route.Choice) string {
 	return asked
 }
 
-// facts are what conditions may ask of a call of a model; nil where there is
+// facts fills in what conditions may ask of a call of a model; nil where there is
 // none to ask.
-func (g *Gateway) facts(q *passage, snap *Snapshot, x *edge.Exchange, who *authn.Grant, call *llm.Call, model string, now time.Time) *condition.Input {
+func (g *Gateway) facts(in *condition.Input, snap *Snapshot, x *edge.Exchange, who *authn.Grant, call *llm.Call, model string, now time.Time) *condition.Input {
 	uses := snap.Quota.Uses() | snap.Authn.Uses()
 	if uses == 0 && !snap.Authn.Decides() {
 		return nil
 	}
-	in := &q.facts
 	*in = condition.Input{
 		Path: x.Route.Pattern, Model: model, Op: string(call.Op), Dialect: string(call.Dialect), Method: x.Route.Method,
 		Stream: call.WantsStream, Bytes: max(call.Length, int64(len(call.Raw))), MaxTokens: call.MaxTokens, Messages: int64(call.Messages),

@@ -105,7 +105,7 @@ func (g *Gateway) serve(ctx context.Context, snap *Snapshot, x *edge.Exchange, r
 	choice := &asked.choice
 	var unknown error
 	*choice, unknown = route.Order(&snap.Route, call.Model, rand.Uint64())
-	facts := g.facts(asked, snap, x, who, call, meant(call.Model, choice), rec.Start)
+	facts := g.facts(&asked.facts, snap, x, who, call, meant(call.Model, choice), rec.Start)
 	if err = authorize(snap, who, facts, rec); err != nil {
 		return err
 	}

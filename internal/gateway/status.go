@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/authn"
+	"github.com/headgate-ai/headgate/internal/condition"
 	"github.com/headgate-ai/headgate/internal/edge"
 	"github.com/headgate-ai/headgate/internal/fault"
 	"github.com/headgate-ai/headgate/internal/llm"
@@ -40,7 +41,7 @@ func (g *Gateway) status(snap *Snapshot, x *edge.Exchange, who *authn.Grant, cal
 	if len(choice.Legs) > 0 {
 		provider = choice.Legs[0].Provider
 	}
-	in := g.facts(new(passage), snap, x, who, call, model, now)
+	in := g.facts(new(condition.Input), snap, x, who, call, model, now)
 	if in != nil {
 		in.Path, in.Op, in.Method = "/v1/chat/completions", string(llm.Chat), http.MethodPost
 	}
