@@ -150,8 +150,8 @@ func (a *answer) events() error {
 		HideUsage: !a.call.IncludeUsage, Idle: a.reply.Provider.Idle(), Leaks: a.reply.Provider.Leaks,
 		OnFirst: a.first,
 		OnEnd:   func(u llm.Usage) { a.acct.settle(a.usage(u), nil) },
-		Stop:    a.acct.spent(),
-		Prompt:  a.acct.prompt(),
+		Allow:   a.acct.allow(),
+		Prompt:  int64(a.acct.count.Tokens),
 	})
 	a.rec.Mark(journal.Relay, time.Now())
 	a.rec.Stream, a.rec.Usage, a.rec.FinishReason = true, a.usage(receipt.Usage), receipt.FinishReason

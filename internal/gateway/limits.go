@@ -260,14 +260,14 @@ func limitOf(s *quota.Standing) wire.Limit {
 	return wire.Limit{Name: s.Rule, Limit: s.Limit, Remaining: s.Remaining, Reset: s.Reset, Window: s.Window}
 }
 
-// spent ends a stream whose budget is at its end; nil where there is none.
-func (a *account) spent() func(llm.Usage) bool {
+// allow is how much a stream's budgets let it have; nil where there are none.
+func (a *account) allow() func(llm.Usage) int64 {
 	if !a.hold.Budgeted() {
 		return nil
 	}
-	return func(u llm.Usage) bool {
+	return func(u llm.Usage) int64 {
 		u.Input = max(u.Input, int64(a.count.Tokens))
-		return a.hold.Spent(u)
+		return a.hold.Allow(u)
 	}
 }
 

@@ -50,6 +50,7 @@ type ingester struct {
 	changed  chan struct{} // closed and replaced with each attempt
 
 	// Owned by run.
+	begun    bool // the store has been asked to take something
 	pause    time.Duration
 	last     bool      // the attempt under way is the last one
 	nextWord time.Time // when a failure may be logged again
@@ -106,6 +107,11 @@ func (g *ingester) sleep() (all, more bool) {
 		}
 	}
 	g.idle.Store(false)
+	if !g.begun {
+		// What comes first waits for nothing: a store that cannot be reached is
+		// noticed, and one that must be prepared is ready for what is to come.
+		return true, true
+	}
 	select {
 	case <-time.After(gathering):
 		return true, true
@@ -143,6 +149,7 @@ func (g *ingester) drain(all bool) bool {
 }
 
 func (g *ingester) insert(b Batch) error {
+	g.begun = true
 	ctx, cancel := context.WithTimeout(g.ctx, attempt)
 	defer cancel()
 	return g.store.Insert(ctx, b)

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -285,24 +286,28 @@ func (t *taken) settle(actual, begun, now int64) {
 // Budgeted is whether some of the hold is of a budget.
 func (h *Hold) Budgeted() bool { return h != nil && h.budgets }
 
-// Spent tells whether a call must stop because a budget is at its end. It is
-// asked after each event of a stream with what has been used so far, and costs
-// a comparison until that is more than was reserved; then it reserves more, as
-// much as there is.
-func (h *Hold) Spent(u llm.Usage) bool {
-	return h != nil && h.budgets && !h.settled && u.Output >= h.output && !h.grow(u)
+// Allow is how many tokens of output a call may have that has used so much; where
+// that is no more than it has used, a budget is at its end. What was reserved is
+// enlarged when it is used up, as long as there is something left.
+func (h *Hold) Allow(u llm.Usage) (output int64) {
+	if !h.Budgeted() || h.settled {
+		return math.MaxInt64
+	}
+	if u.Output >= h.output {
+		h.grow(u)
+	}
+	return h.output
 }
 
 // grow reserves for more output: a lot if there is a lot, else less, at least
 // for one token.
-func (h *Hold) grow(u llm.Usage) bool {
+func (h *Hold) grow(u llm.Usage) {
 	input := max(h.input, u.Input)
 	for more := max(64, h.output/8); more > 0; more /= 2 {
 		if h.extend(input, max(h.output, u.Output)+more) {
-			return true
+			return
 		}
 	}
-	return false
 }
 
 // extend makes the reservations of budgets as large as a call of so many tokens

@@ -117,7 +117,7 @@ func (s *side) do(step int, tenant string, in *input, which int, now time.Time) 
 	h := s.holds[i]
 	u := llm.Usage{Input: in.demand.Input, Output: h.output * int64(which%3) / 2, Estimated: which%2 == 0}
 	if step < 70 {
-		return fmt.Sprintf("%v %d", h.Spent(u), h.output)
+		return fmt.Sprintf("%d %d", h.Allow(u), h.output)
 	}
 	s.holds = slices.Delete(s.holds, i, i+1)
 	defer h.Release()

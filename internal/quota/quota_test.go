@@ -294,7 +294,7 @@ func TestStreamStopsAtTheBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	u := llm.Usage{Input: 100}
-	for !h.Spent(u) {
+	for h.Allow(u) > u.Output {
 		if u.Output++; u.Output > 10_000 {
 			t.Fatal("never stopped")
 		}

@@ -10,14 +10,36 @@ import (
 	"time"
 
 	"github.com/headgate-ai/headgate/internal/llm"
+	"github.com/headgate-ai/headgate/internal/wire"
 	"github.com/headgate-ai/headgate/internal/wire/openai"
 )
 
 // stopAt stops a stream at its nth content event.
 func stopAt(n int) change {
 	return func(_ *Config, e *Events) {
-		e.Stop = func(u llm.Usage) bool { n--; return n <= 0 }
+		e.Tap = &tally{Tap: e.Tap}
+		e.Allow = func(llm.Usage) int64 { return int64(n) }
 	}
+}
+
+// tally is a tap that counts each content event as one token.
+type tally struct {
+	wire.Tap
+	n int64
+}
+
+func (t *tally) Event(name, data []byte) wire.Signal {
+	s := t.Tap.Event(name, data)
+	if s.Has(wire.Content) {
+		t.n++
+	}
+	return s
+}
+
+func (t *tally) Usage() llm.Usage {
+	u := t.Tap.Usage()
+	u.Output, u.Estimated = t.n, true
+	return u
 }
 
 // decoded is every event of a stream but the end mark.
@@ -112,7 +134,7 @@ func TestStopAnywhere(t *testing.T) {
 func TestStopByUsage(t *testing.T) {
 	text := role + strings.Repeat(token("12345678"), 50) + stop + done
 	r := relay(t, chat, &pieces{text, 333, io.EOF}, func(_ *Config, e *Events) {
-		e.Stop = func(u llm.Usage) bool { return u.Output >= 20 }
+		e.Allow = func(llm.Usage) int64 { return 20 }
 	})
 	if r.Usage.Output != 20 || strings.Count(r.got, "12345678") != 10 {
 		t.Errorf("%+v", r.Usage)

@@ -58,11 +58,13 @@ type Events struct {
 	// OnEnd is called at most once, when the stream has ended as it should and
 	// before its last events are written, with the usage of all of it.
 	OnEnd func(llm.Usage)
-	// Stop is asked after every content event that is not the last one anyway;
-	// when it is true, the stream ends there, as a provider ends it whose model
-	// has reached the bound on its output, and the provider is cancelled. nil
-	// never stops.
-	Stop func(llm.Usage) bool
+	// Allow tells how many tokens of output a stream may have that has used so
+	// much. It is asked at the first content event, and again when there are as
+	// many as it said; where it then allows no more, and that event is not the last
+	// one anyway, the stream ends there, as a provider ends it whose model has
+	// reached the bound on its output, and the provider is cancelled. nil allows
+	// any number.
+	Allow func(llm.Usage) (output int64)
 	// Prompt is the tokens of the prompt as they were counted before. A stream
 	// that is stopped tells them where its provider has not yet told its own.
 	Prompt int64
@@ -74,7 +76,7 @@ type Receipt struct {
 	FinishReason string
 	Events       int
 	Gaps         Gaps
-	// Stopped is whether Stop ended the stream.
+	// Stopped is whether Allow ended the stream.
 	Stopped bool
 	// BackPressure is the time spent waiting for the client to take bytes, and
 	// Ahead the time that the reader ahead waited for room in the buffer.
@@ -87,7 +89,7 @@ type Receipt struct {
 func Copy(ctx context.Context, p *Plan, e *Events) (receipt Receipt, err error) {
 	c := &copier{ctx: ctx, plan: p, Events: e, body: e.Body, buf: getBuffer()}
 	defer func() { putBuffer(c.buf) }()
-	if e.Stop != nil {
+	if e.Allow != nil {
 		c.cutter = e.In.Cutter(e.Op)
 	}
 	c.watch.start(c)
@@ -134,8 +136,10 @@ type copier struct {
 	ended  bool // the end mark, an error event or the last wanted event has passed
 	whole  bool // nothing essential is missing if the stream ends now
 	failed *fault.Error
-	cutter wire.Cutter // nil unless the stream may be stopped
-	last   time.Time   // of the latest content
+	last   time.Time // of the latest content
+
+	cutter  wire.Cutter // nil unless the stream may be stopped
+	allowed int64       // how many tokens of output it may have, as was last said
 
 	held    []byte // in the flush mode full: not passed on yet
 	gaps    histogram
@@ -246,8 +250,17 @@ func (c *copier) event(ev event, now time.Time) error {
 
 // maybeStop ends the stream behind this event if it is to go no further.
 func (c *copier) maybeStop(ev event, signal wire.Signal) {
-	c.cutter.Event(ev.Name, ev.Data)
-	if !c.ended && signal.Has(wire.Content) && !signal.Has(wire.Finished) && c.Stop(c.Tap.Usage()) {
+	if signal.Has(wire.Structural) {
+		c.cutter.Event(ev.Name, ev.Data)
+	}
+	if c.ended || !signal.Has(wire.Content) || signal.Has(wire.Finished) {
+		return
+	}
+	u := c.Tap.Usage()
+	if u.Output >= c.allowed {
+		c.allowed = c.Allow(u)
+	}
+	if u.Output >= c.allowed {
 		c.ended, c.receipt.Stopped = true, true
 	}
 }

@@ -33,8 +33,9 @@ type Inbound interface {
 
 // Cutter ends an event stream in its middle as a provider does whose model has
 // reached the bound on its output: what is open is closed, the reason and the
-// usage are told, the end mark follows. It sees every event that the client
-// gets, and costs as much as a Tap; only a stream that may be cut has one.
+// usage are told, the end mark follows. It sees the events that the client gets
+// of which the Tap says that they are Structural; only a stream that may be cut
+// has one.
 type Cutter interface {
 	// Event notes what the end must know of. It keeps nothing that it is given.
 	Event(name, data []byte)
@@ -98,6 +99,8 @@ const (
 	Failed
 	// Malformed is data that is not what the dialect says it must be.
 	Malformed
+	// Structural is what an end before the stream's own must close or repeat.
+	Structural
 )
 
 // Has is whether all signals of other are in s.

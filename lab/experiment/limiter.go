@@ -70,7 +70,7 @@ func (x *limiter) endBehindEvent(ctx context.Context, w http.ResponseWriter, bod
 	_, _ = stream.Copy(ctx, &plan, &stream.Events{
 		Body: body, From: provider{body}, To: &client{w: w, rc: http.NewResponseController(w)}, In: openai.Dialect{}, Out: openai.Dialect{}, Op: llm.Chat,
 		Tap: openai.Dialect{}.Tap(llm.Chat), OnFirst: func(time.Time) {},
-		Stop: func(u llm.Usage) bool { return u.Output >= limit },
+		Allow: func(llm.Usage) int64 { return limit },
 	})
 }
 

@@ -202,7 +202,7 @@ func TestBudgetHistory(t *testing.T) {
 					continue
 				}
 				used := r.Int64N(2 * out)
-				if used > out && !h.Spent(llm.Usage{Input: in, Output: used}) {
+				if used > out && h.Allow(llm.Usage{Input: in, Output: used}) > used {
 					out = used
 				}
 				beyond.Add(max(0, used-out))

@@ -33,7 +33,7 @@ func (c *cutter) Event(_, data []byte) {
 		}
 	}
 	switch kind {
-	case "content_block_start", "content_block_delta":
+	case "content_block_start":
 		c.index, c.open = index, true
 	case "content_block_stop":
 		c.open = false

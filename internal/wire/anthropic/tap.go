@@ -70,6 +70,8 @@ func (t *tap) typed(kind, data []byte, p parts) wire.Signal {
 				t.usage.read(data, m.Value())
 			}
 		}
+	case "content_block_start", "content_block_stop":
+		return wire.Structural
 	case "content_block_delta":
 		return t.delta(data, p.delta)
 	case "message_delta":

@@ -101,15 +101,18 @@ const maxChoices = 128
 // choices are those of one stream that have been seen and that have finished.
 type choices struct{ seen, done [maxChoices / 64]uint64 }
 
-func (c *choices) note(index int64, finished bool) {
+// note notes a choice, and tells whether that is news.
+func (c *choices) note(index int64, finished bool) (news bool) {
 	if index < 0 || index >= maxChoices {
-		return
+		return false
 	}
 	at, bit := index/64, uint64(1)<<(index%64)
+	news = c.seen[at]&bit == 0 || finished && c.done[at]&bit == 0
 	c.seen[at] |= bit
 	if finished {
 		c.done[at] |= bit
 	}
+	return news
 }
 
 // open is whether a choice has begun and not finished.

@@ -28,7 +28,7 @@ func (*responsesCutter) Reason() string { return "incomplete" }
 
 // responseEvent is what the cutter reads of an event.
 type responseEvent struct {
-	kind                        string
+	kind                        []byte
 	response, item, part, delta jsonspan.Value
 	index, content              int64
 }
@@ -39,7 +39,7 @@ func (c *responsesCutter) Event(_, data []byte) {
 		v := m.Value()
 		switch string(m.Key()) {
 		case "type":
-			e.kind = jsonspan.Text(data, v)
+			e.kind = word(data, v)
 		case "sequence_number":
 			if n, ok := jsonspan.Int(data, v); ok {
 				c.seq = n + 1
@@ -62,7 +62,7 @@ func (c *responsesCutter) Event(_, data []byte) {
 }
 
 func (c *responsesCutter) typed(e *responseEvent, data []byte) {
-	switch e.kind {
+	switch string(e.kind) {
 	case "response.created", "response.in_progress":
 		c.response = append(c.response[:0], e.response.Of(data)...)
 	case "response.output_item.added":

@@ -20,34 +20,43 @@ type chatTap struct {
 func (t *chatTap) FinishReason() string { return t.finish }
 func (t *chatTap) Fault() *fault.Error  { return t.err }
 
+// Event reads each byte once: most of a stream's events pass here, and most of
+// what they cost beside their way through the kernel is this.
 func (t *chatTap) Event(_, data []byte) (s wire.Signal) {
 	if isDone(data) {
 		return wire.Last | wire.Finished
 	}
+	before := *t
 	choices, usage := -1, false
-	m := jsonspan.Object(data, jsonspan.DefaultDepth)
-	for m.Next() {
-		v := m.Value()
-		switch string(m.Key()) {
+	c := jsonspan.Walk(data, jsonspan.DefaultDepth)
+	if !c.Open(jsonspan.KindObject) {
+		return wire.Malformed
+	}
+	for c.Member() {
+		switch string(c.Key()) {
 		case "choices":
-			if v.Kind == jsonspan.KindArray {
-				n, signal := t.choices(data, v)
-				choices, s = n, s|signal
+			if c.Open(jsonspan.KindArray) {
+				for choices = 0; c.Element(); choices++ {
+					s |= t.choice(&c, data)
+				}
 			}
 		case "usage":
-			if v.Kind == jsonspan.KindObject {
+			if c.Kind() == jsonspan.KindObject {
 				usage = true
-				t.Report(readUsage(data, v))
+				t.Report(readUsage(data, c.Value()))
 			}
 		case "error":
-			if v.Kind == jsonspan.KindObject || v.Kind == jsonspan.KindString {
-				t.err = wire.InAnswer(readError(data))
+			if k := c.Kind(); k == jsonspan.KindObject || k == jsonspan.KindString {
 				s |= wire.Failed
 			}
 		}
 	}
-	if m.Err() != nil {
+	if c.End() != nil {
+		*t = before // what was seen of it counts for nothing
 		return wire.Malformed
+	}
+	if s.Has(wire.Failed) {
+		t.err = wire.InAnswer(readError(data))
 	}
 	if usage && choices == 0 {
 		s |= wire.UsageOnly
@@ -58,40 +67,41 @@ func (t *chatTap) Event(_, data []byte) (s wire.Signal) {
 	return s
 }
 
-func (t *chatTap) choices(data []byte, v jsonspan.Value) (n int, s wire.Signal) {
-	for e := jsonspan.Elements(data, v); e.Next(); n++ {
-		index, finished := int64(0), false
-		for m := jsonspan.In(data, e.Value()); m.Next(); {
-			v := m.Value()
-			switch string(m.Key()) {
+func (t *chatTap) choice(c *jsonspan.Cursor, data []byte) (s wire.Signal) {
+	index, finished := int64(0), false
+	if c.Open(jsonspan.KindObject) {
+		for c.Member() {
+			switch string(c.Key()) {
 			case "delta":
-				s |= t.delta(data, v)
+				s |= t.delta(c, data)
 			case "text":
-				s |= t.produced(data, v)
+				s |= t.produced(data, c.Value())
 			case "finish_reason":
-				if v.Kind == jsonspan.KindString {
+				if v := c.Value(); v.Kind == jsonspan.KindString {
 					t.finish, finished = jsonspan.Text(data, v), true
 				}
 			case "index":
-				index, _ = jsonspan.Int(data, v)
+				index, _ = jsonspan.Int(data, c.Value())
 			}
 		}
-		t.seen.note(index, finished)
 	}
-	return n, s
+	if t.seen.note(index, finished) {
+		s |= wire.Structural
+	}
+	return s
 }
 
 // delta looks for anything that the user gets to see or a tool gets to run.
-func (t *chatTap) delta(data []byte, v jsonspan.Value) (s wire.Signal) {
-	if v.Kind != jsonspan.KindObject {
+func (t *chatTap) delta(c *jsonspan.Cursor, data []byte) (s wire.Signal) {
+	if !c.Open(jsonspan.KindObject) {
 		return 0
 	}
-	for m := jsonspan.In(data, v); m.Next(); {
-		switch string(m.Key()) {
+	for c.Member() {
+		switch string(c.Key()) {
 		case "content", "reasoning_content", "reasoning", "refusal":
-			s |= t.produced(data, m.Value())
+			s |= t.produced(data, c.Value())
 		case "tool_calls", "function_call", "audio":
-			if v := m.Value(); v.Kind == jsonspan.KindArray || v.Kind == jsonspan.KindObject {
+			if v := c.Value(); v.Kind == jsonspan.KindArray || v.Kind == jsonspan.KindObject {
 				t.Produced(toolBytes(data, v))
 				s |= wire.Content
 			}
@@ -179,11 +189,12 @@ func (t *responsesTap) Event(_, data []byte) (s wire.Signal) {
 	if m.Err() != nil {
 		return wire.Malformed
 	}
+	s = wire.Structural // an early end repeats all that passed
 	switch string(kind) {
 	case "response.completed", "response.incomplete", "response.failed":
 		t.finish = string(kind[len("response."):])
 		t.response(data, response)
-		return wire.Finished | wire.Last
+		return s | wire.Finished | wire.Last
 	case "error":
 		t.err = wire.InAnswer(readError(data))
 		return wire.Failed
