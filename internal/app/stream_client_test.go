@@ -206,7 +206,8 @@ func TestStreamTimeouts(t *testing.T) {
 	}
 }
 
-// 200 streams at once take less than 64 KiB of memory each. The provider and
+// 200 streams at once take less than 64 KiB of memory each, however long their
+// prompts were: 220 KB here. The provider and
 // the client live in the same process, so what they take without a gateway
 // between them is measured first, and taken off.
 func TestMemoryPerStream(t *testing.T) {
@@ -215,8 +216,7 @@ func TestMemoryPerStream(t *testing.T) {
 	}
 	const n = 200
 	g := start(t, setup{Fake: func(c *fake.Config) { c.Keep = 0 }})
-	body := streamBody("tokens=100000+token-gap=50ms")
-	measure := func(addr string) int64 {
+	measure := func(addr, body string) int64 {
 		conns := make([]net.Conn, n)
 		before := inUse()
 		for i := range conns {
@@ -234,9 +234,15 @@ func TestMemoryPerStream(t *testing.T) {
 		return used / n
 	}
 	direct := strings.TrimPrefix(g.UpstreamURL, "http://")
-	bestOf(t, 3, "memory of one stream", func() (string, bool) {
-		without, with := measure(direct), measure(g.API())
-		own := with - without
-		return fmt.Sprintf("%.1f KiB (%.1f with the gateway, %.1f without)", float64(own)/1024, float64(with)/1024, float64(without)/1024), own < 64<<10
-	})
+	short := streamBody("tokens=100000+token-gap=50ms")
+	for name, body := range map[string]string{
+		"a short prompt": short,
+		"a long prompt":  strings.Replace(short, `"hi"`, `"`+strings.Repeat("and so on, ", 20_000)+`"`, 1),
+	} {
+		bestOf(t, 3, "memory of one stream with "+name, func() (string, bool) {
+			without, with := measure(direct, body), measure(g.API(), body)
+			own := with - without
+			return fmt.Sprintf("%.1f KiB (%.1f with the gateway, %.1f without)", float64(own)/1024, float64(with)/1024, float64(without)/1024), own < 64<<10
+		})
+	}
 }

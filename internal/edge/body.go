@@ -65,6 +65,13 @@ func (p *pooled) read(r io.Reader, length, limit int64) error {
 	}
 }
 
+// Release gives the request's bytes back before Close, for an answer that will take
+// its time. The call's Raw is empty then.
+func (x *Exchange) Release() {
+	x.body.close()
+	x.call.Raw, x.call.Long = nil, nil
+}
+
 // Retain keeps the request's bytes from being used again after Close, for the
 // case that a transport may still be sending them.
 func (x *Exchange) Retain() { x.body.keep() }

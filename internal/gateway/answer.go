@@ -136,8 +136,21 @@ func (a *answer) redirected() error {
 	return err
 }
 
+// letGo gives the request's bytes back: prompts are long, and a stream may last for
+// minutes. What they count as may be asked for later, so it is asked for now.
+func (a *answer) letGo() {
+	if a.call.Form || a.call.Rest != nil {
+		return
+	}
+	a.acct.prompt()
+	if a.reply.Recycle() {
+		a.x.Release()
+	}
+}
+
 // events relays an event stream.
 func (a *answer) events() error {
+	a.letGo()
 	a.x.Answer(a.reply.StatusCode, edge.Streaming, func(h wire.Fields) {
 		a.head(h, true)
 		h.Put("Cache-Control", "no-cache")
@@ -151,7 +164,7 @@ func (a *answer) events() error {
 		OnFirst: a.first,
 		OnEnd:   func(u llm.Usage) { a.acct.settle(a.usage(u), nil) },
 		Allow:   a.acct.allow(),
-		Prompt:  int64(a.acct.count.Tokens),
+		Prompt:  a.acct.prompt(),
 	})
 	a.rec.Mark(journal.Relay, time.Now())
 	a.rec.Stream, a.rec.Usage, a.rec.FinishReason = true, a.usage(receipt.Usage), receipt.FinishReason

@@ -10,17 +10,17 @@ import (
 	"github.com/headgate-ai/headgate/internal/wire"
 )
 
-// sent is the body of a request on its way. Its Reader is nil where there is none.
+// sent is the body of a request on its way.
 type sent struct {
-	io.Reader
 	// front and rest are the bytes, where they are in memory: what holds edits,
 	// and what is as it came.
 	front, rest []byte
-	unread      unread
+	first       reading   // of them
+	flow        io.Reader // the body where it is not in memory, nil where there is none
 	list        [4]llm.Edit
 	edited      *[]byte // where front is a copy of ours
 	length      int64
-	open        atomic.Int32 // readers that a transport has not closed yet
+	open        atomic.Int32 // readers of which a transport may want more
 }
 
 // begin makes s the body of a call.
@@ -33,7 +33,7 @@ func (s *sent) begin(q *Request) {
 	s.open.Store(1)
 	switch {
 	case call.Rest != nil:
-		s.Reader = wire.ApplyStream(io.MultiReader(bytes.NewReader(call.Raw), call.Rest), list)
+		s.flow = wire.ApplyStream(io.MultiReader(bytes.NewReader(call.Raw), call.Rest), list)
 		s.length = call.Length
 		if s.length >= 0 {
 			s.length += int64(wire.Grown(list))
@@ -44,52 +44,96 @@ func (s *sent) begin(q *Request) {
 	default:
 		s.edit(call.Raw, list)
 	}
-	s.unread = unread{s.front, s.rest}
-	s.Reader, s.length = &s.unread, int64(len(s.front)+len(s.rest))
+	s.length = int64(len(s.front) + len(s.rest))
+	s.first.begin(s)
 }
 
 // handOver is the body as transports take it, nil where there is none.
 func (s *sent) handOver() (body io.ReadCloser, length int64) {
-	if s.Reader == nil {
-		return nil, 0
+	switch {
+	case s.inMemory():
+		return &s.first, s.length
+	case s.flow != nil:
+		return flowing{s}, s.length
 	}
-	return s, s.length
+	return nil, 0
 }
 
 // inMemory is whether the body can be had again.
-func (s *sent) inMemory() bool { return s.Reader == &s.unread }
+func (s *sent) inMemory() bool { return s.first.of != nil }
 
-// unread is what a reader of two parts has not given yet.
-type unread struct{ front, rest []byte }
+// flowing is a body that is not in memory.
+type flowing struct{ *sent }
 
-// Read implements io.Reader.
-func (u *unread) Read(p []byte) (int, error) {
-	if len(u.front) == 0 {
-		u.front, u.rest = u.rest, nil
-	}
-	if len(u.front) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, u.front)
-	u.front = u.front[n:]
-	return n, nil
-}
+func (f flowing) Read(p []byte) (int, error) { return f.flow.Read(p) }
 
-// Parts is the body where it is in memory, so that a transport can send it
-// without copying.
-func (s *sent) Parts() (front, rest []byte) { return s.front, s.rest }
-
-// Close is called by the transport when it has done with the body.
-func (s *sent) Close() error {
-	s.open.Add(-1)
+func (f flowing) Close() error {
+	f.open.Add(-1)
 	return nil
 }
 
-// recycle gives back what is ours of the body, if no transport reads it.
+// reading reads a body in memory, once. It is over when all has been read, or when
+// the transport closes it: that of HTTP/2 does so no sooner than the answer is over.
+type reading struct {
+	of          *sent
+	front, rest []byte // what has not been read
+	over        atomic.Bool
+}
+
+func (r *reading) begin(s *sent) { r.of, r.front, r.rest = s, s.front, s.rest }
+
+// Read implements io.Reader.
+func (r *reading) Read(p []byte) (int, error) {
+	if len(r.front) == 0 {
+		r.front, r.rest = r.rest, nil
+	}
+	n := copy(p, r.front)
+	if r.front = r.front[n:]; len(r.front)+len(r.rest) > 0 {
+		return n, nil
+	}
+	r.front = nil
+	r.end()
+	if n == 0 && len(p) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// Parts is the body for a transport that sends it without copying. It is not read
+// then.
+func (r *reading) Parts() (front, rest []byte) {
+	r.front, r.rest = nil, nil
+	return r.of.front, r.of.rest
+}
+
+// Close is called by the transport when it has done with the body.
+func (r *reading) Close() error {
+	r.end()
+	return nil
+}
+
+func (r *reading) end() {
+	if !r.over.Swap(true) {
+		r.of.open.Add(-1)
+	}
+}
+
+// again gives the transport the body once more, for a pooled connection that
+// turned out dead before anything was sent.
+func (s *sent) again() (io.ReadCloser, error) {
+	s.open.Add(1)
+	r := &reading{}
+	r.begin(s)
+	return r, nil
+}
+
+// recycle gives back what is ours of the body and forgets the rest, if no transport
+// reads it.
 func (s *sent) recycle() bool {
 	if s.open.Load() > 0 {
 		return false
 	}
+	s.front, s.rest = nil, nil
 	if s.edited != nil && cap(*s.edited) <= maxPooled {
 		edits.Put(s.edited)
 	}
@@ -114,19 +158,3 @@ func (s *sent) edit(raw []byte, list []llm.Edit) {
 	s.front, s.rest = wire.Apply(b, raw[:end], list), raw[end:]
 	*s.edited = s.front
 }
-
-// again gives the transport the body once more, for a pooled connection that
-// turned out dead before anything was sent.
-func (s *sent) again() (io.ReadCloser, error) {
-	s.open.Add(1)
-	return resent{&unread{s.front, s.rest}, s}, nil
-}
-
-// resent is a body that is given to the transport once more.
-type resent struct {
-	io.Reader
-	body *sent
-}
-
-func (r resent) Parts() (front, rest []byte) { return r.body.Parts() }
-func (r resent) Close() error                { return r.body.Close() }

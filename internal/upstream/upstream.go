@@ -152,7 +152,8 @@ func (r *Reply) Close() {
 
 // Recycle gives back the request's body, and reports whether it could: whether
 // no transport reads the call's bytes any more, so that they may be used again.
-// It is called once, after Close.
+// It is to be called after Close, and may be before: once the response's head has
+// come, nothing is sent again.
 func (r *Reply) Recycle() bool { return r.body.recycle() }
 
 // classify turns a transport's error into a fault.
