@@ -122,6 +122,7 @@ func (x *Exchange) begin() {
 	}
 	x.common(h, x.mode)
 	h.EndHead()
+	x.freeValues()
 }
 
 // headWriter is a ResponseWriter that takes fields without a map.
@@ -159,6 +160,14 @@ func (x *Exchange) Values() *wire.Values {
 }
 
 var values = sync.Pool{New: func() any { return new(wire.Values) }}
+
+func (x *Exchange) freeValues() {
+	if x.values != nil {
+		x.values.Reset()
+		values.Put(x.values)
+		x.values = nil
+	}
+}
 
 // Begin sends the status line and headers now, before any of the body.
 func (x *Exchange) Begin() {
@@ -262,11 +271,7 @@ func retryHeaders(h wire.Fields, e *fault.Error) {
 // one uses the call's bytes any more.
 func (x *Exchange) Close() {
 	x.body.close()
-	if x.values != nil {
-		x.values.Reset()
-		values.Put(x.values)
-		x.values = nil
-	}
+	x.freeValues()
 	if x.file != nil {
 		_ = x.file.Close()
 	}

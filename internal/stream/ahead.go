@@ -23,8 +23,11 @@ type ahead struct {
 	waited time.Duration
 }
 
+// aheadRead is the most that is read at once, and what the ring begins with.
+const aheadRead = 4 << 10
+
 func readAhead(body io.ReadCloser, limit int) *ahead {
-	a := &ahead{body: body, done: make(chan struct{}), buf: make([]byte, min(limit, firstBuffer)), limit: limit}
+	a := &ahead{body: body, done: make(chan struct{}), buf: make([]byte, min(limit, aheadRead)), limit: limit}
 	a.cond.L = &a.mu
 	go a.fill()
 	return a
@@ -33,7 +36,7 @@ func readAhead(body io.ReadCloser, limit int) *ahead {
 // fill is the reader's goroutine; it ends with the body or with close.
 func (a *ahead) fill() {
 	defer close(a.done)
-	chunk := make([]byte, firstBuffer)
+	chunk := make([]byte, aheadRead)
 	for {
 		n, err := a.body.Read(chunk)
 		if !a.put(chunk[:n], err) {

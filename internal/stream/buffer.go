@@ -14,37 +14,49 @@ type (
 	event   = sse.Event
 )
 
-// A stream's buffer begins small, because most events are; one that had to
-// grow for a large event is not kept for later streams.
+// A stream's buffer is small while the stream waits, because there may be
+// thousands of them and most events are; it is grown while more comes than fits,
+// and for an event that is larger.
 const (
-	firstBuffer = 4 << 10
-	keepBuffer  = 64 << 10
+	firstBuffer = 2 << 10
+	grownBuffer = 16 << 10
 )
 
-var buffers = sync.Pool{New: func() any { b := make([]byte, firstBuffer); return &b }}
+var (
+	buffers = sync.Pool{New: func() any { return new([firstBuffer]byte) }}
+	grown   = sync.Pool{New: func() any { return new([grownBuffer]byte) }}
+)
 
-func getBuffer() []byte { return *buffers.Get().(*[]byte) }
+func getBuffer() []byte { return buffers.Get().(*[firstBuffer]byte)[:] }
 
+// putBuffer gives a buffer back. What had to be larger still is left to the
+// collector.
 func putBuffer(b []byte) {
-	if cap(b) <= keepBuffer {
-		b = b[:cap(b)]
-		buffers.Put(&b)
+	switch len(b) {
+	case firstBuffer:
+		buffers.Put((*[firstBuffer]byte)(b))
+	case grownBuffer:
+		grown.Put((*[grownBuffer]byte)(b))
 	}
 }
 
-// room makes place for the next read: it moves what is left to the front, and
-// grows the buffer when one event fills it. Nothing is waiting to be written
-// then.
-func (c *copier) room() error {
+// room makes place for the next read, behind one of n bytes: it moves what is left
+// to the front, and fits the buffer to what comes. Nothing is waiting to be
+// written then.
+func (c *copier) room(n int) error {
+	full := c.w == len(c.buf)
 	if c.r > 0 {
 		c.w = copy(c.buf, c.buf[c.r:c.w])
 		c.r, c.from, c.out = 0, 0, 0
 	}
-	if c.w >= c.plan.maxEvent {
+	switch {
+	case c.w >= c.plan.maxEvent:
 		return c.tooLarge()
-	}
-	if c.w == len(c.buf) {
-		c.reserve(1)
+	case full && (c.w == len(c.buf) || len(c.buf) < grownBuffer):
+		c.grow(c.w + 1)
+	case c.w == 0 && n < firstBuffer/2 && len(c.buf) > firstBuffer:
+		putBuffer(c.buf)
+		c.buf = getBuffer()
 	}
 	return nil
 }
@@ -55,12 +67,23 @@ func (c *copier) tooLarge() *fault.Error {
 
 // reserve makes the buffer hold n bytes behind w.
 func (c *copier) reserve(n int) {
-	if c.w+n <= len(c.buf) {
-		return
+	if c.w+n > len(c.buf) {
+		c.grow(c.w + n)
 	}
-	grown := make([]byte, max(2*len(c.buf), c.w+n))
-	copy(grown, c.buf[:c.w])
-	c.buf = grown
+}
+
+// grow takes a larger buffer, of size bytes at least. Nothing of an event may be in
+// use.
+func (c *copier) grow(size int) {
+	var b []byte
+	if size <= grownBuffer && len(c.buf) < grownBuffer {
+		b = grown.Get().(*[grownBuffer]byte)[:]
+	} else {
+		b = make([]byte, max(2*len(c.buf), size))
+	}
+	copy(b, c.buf[:c.w])
+	putBuffer(c.buf)
+	c.buf = b
 }
 
 var bom = []byte("\xef\xbb\xbf")

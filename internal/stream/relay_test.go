@@ -332,3 +332,44 @@ func FuzzRelay(f *testing.F) {
 		}
 	})
 }
+
+// rooms gives one text a read, as far as there is room, and notes how much that was.
+type rooms struct {
+	texts []string
+	sizes []int
+}
+
+func (r *rooms) Read(p []byte) (int, error) {
+	if len(r.texts) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, r.texts[0])
+	if r.texts[0] = r.texts[0][n:]; r.texts[0] == "" {
+		r.texts = r.texts[1:]
+	}
+	r.sizes = append(r.sizes, len(p))
+	return n, nil
+}
+
+func (*rooms) Close() error { return nil }
+
+// A stream holds a small buffer while little comes, a larger one while much does
+// or for an event that is large, and then a small one again.
+func TestBufferFits(t *testing.T) {
+	small, flood, large := token("a"), strings.Repeat(token("b"), 200), token(strings.Repeat("c", 3*grownBuffer))
+	body := &rooms{texts: []string{role, small, flood, small, small, large, small, small, stop, done}}
+	want := role + small + flood + small + small + large + small + small + stop + done
+	r := relay(t, chat, body)
+	if r.err != nil || r.got != want {
+		t.Fatalf("%v, %d bytes of %d", r.err, len(r.got), len(want))
+	}
+	most := slices.Max(body.sizes)
+	if at := slices.Index(body.sizes, grownBuffer); at < 2 || most < grownBuffer {
+		t.Errorf("reads had room for %d bytes", body.sizes)
+	}
+	for _, at := range []int{0, 1, len(body.sizes) - 1} {
+		if body.sizes[at] != firstBuffer {
+			t.Errorf("read %d had room for %d bytes: %d", at, body.sizes[at], body.sizes)
+		}
+	}
+}

@@ -147,7 +147,7 @@ type copier struct {
 }
 
 func (c *copier) run() error {
-	for {
+	for n := 0; ; {
 		if err := c.events(time.Now()); err != nil {
 			return err
 		}
@@ -160,10 +160,11 @@ func (c *copier) run() error {
 		if c.ended {
 			return c.finish()
 		}
-		if err := c.room(); err != nil {
+		if err := c.room(n); err != nil {
 			return err
 		}
-		n, err := c.body.Read(c.buf[c.w:])
+		var err error
+		n, err = c.body.Read(c.buf[c.w:])
 		c.w += n
 		if n > 0 {
 			c.watch.heard()

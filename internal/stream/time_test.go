@@ -323,11 +323,11 @@ func TestBackPressure(t *testing.T) {
 			held := int(body.sent.Load()) * len(one)
 			switch mode {
 			case "propagate":
-				if held > 2*firstBuffer {
+				if held > firstBuffer+grownBuffer {
 					t.Errorf("%d bytes were read from the provider while the client did not read", held)
 				}
 			case "decouple":
-				if held < limit-firstBuffer-len(one) || held > limit+3*firstBuffer {
+				if held < limit-aheadRead-len(one) || held > limit+aheadRead+grownBuffer {
 					t.Errorf("%d bytes were read ahead; the limit is %d", held, limit)
 				}
 			}

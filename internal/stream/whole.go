@@ -23,11 +23,14 @@ func Free(b []byte) {
 	}
 }
 
+// firstWhole is how much is read at first of a body whose length is not known.
+const firstWhole = 4 << 10
+
 // Whole reads a body of at most the configured size, so that it can be looked
 // at before any of it is sent. more is set where there is more than that; the
 // rest is then still in the body. What is returned may be given to Free.
 func Whole(ctx context.Context, p *Plan, body io.Reader, from Upstream, length int64) (b []byte, more bool, err error) {
-	size := firstBuffer
+	size := firstWhole
 	if length >= 0 && length < int64(p.whole) {
 		size = int(length) + 1 // one more, to see the end without growing
 	}
