@@ -93,8 +93,9 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// Entries wait at most so long for others, and a complete segment waits for
-// nothing. What comes meanwhile is left to come together.
+// The first entry of all waits for nothing. Later ones wait at most so long for
+// others, and a complete segment waits for nothing. What comes meanwhile is left to
+// come together.
 func TestBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &flaky{Memory: NewMemory(0)}
@@ -102,10 +103,19 @@ func TestBatches(t *testing.T) {
 		const size, segments = 64 << 10, 3
 		SetSegmentSize(r, size)
 		synctest.Wait() // it has looked into the spool
+		mustAppend(t, r, entry(200))
+		synctest.Wait()
+		if lag := r.Lag(); lag != (Lag{}) {
+			t.Errorf("the first entry waited: %+v", lag)
+		}
 		for i := range 10 {
 			mustAppend(t, r, entry(i))
 		}
-		time.Sleep(gathering + time.Millisecond)
+		time.Sleep(gathering - time.Millisecond)
+		if lag := r.Lag(); lag.Records != 10 {
+			t.Errorf("the others did not: %+v", lag)
+		}
+		time.Sleep(2 * time.Millisecond)
 		for i := range 10 {
 			mustAppend(t, r, entry(100+i))
 		}
@@ -125,11 +135,11 @@ func TestBatches(t *testing.T) {
 		if err := r.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if len(s.sizes) != 2+segments+1 || s.sizes[0] != 10 || s.sizes[1] != 10 || s.sizes[2+segments] != 1 {
+		if len(s.sizes) != 3+segments+1 || !slices.Equal(s.sizes[:3], []int{1, 10, 10}) || s.sizes[3+segments] != 1 {
 			t.Errorf("batches of %v", s.sizes)
 		}
-		if got := len(ids(t, s.Memory)); got != 20+n {
-			t.Errorf("%d entries of %d", got, 20+n)
+		if got := len(ids(t, s.Memory)); got != 21+n {
+			t.Errorf("%d entries of %d", got, 21+n)
 		}
 	})
 }
