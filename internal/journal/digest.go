@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"runtime"
 	"sync"
 	"time"
 )
@@ -18,6 +19,9 @@ const (
 	// digestMax bounds the records that wait; whoever closes one more enters
 	// the batch itself.
 	digestMax = 8 << 10
+	// digestRun is how many are entered before others get the processor: where all
+	// are busy, the log's writer would else find its ring overrun by one batch.
+	digestRun = 64
 )
 
 // entry is a record that waits, with the plan it was made under.
@@ -75,6 +79,9 @@ func (d *digester) digest() {
 	for i := range batch {
 		d.enter(batch[i].plan, batch[i].rec)
 		batch[i] = entry{}
+		if i%digestRun == digestRun-1 {
+			runtime.Gosched()
+		}
 	}
 	d.spare = batch[:0]
 }

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -281,5 +283,23 @@ func TestLogCannotBeOpened(t *testing.T) {
 	c.Log.Path = filepath.Join(t.TempDir(), "no", "such", "folder")
 	if _, err := New(Options{Config: c}); err == nil {
 		t.Error("no error")
+	}
+}
+
+// On one processor a batch of far more records than the ring has lines loses none
+// of them: the writer gets its turns. Without them nearly all would be lost.
+func TestBatchDoesNotOverrunTheRing(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	j, p := open(t, Options{Output: io.Discard})
+	defer closed(t, j)
+	const n = 4000 // the ring has 1,000
+	for range n {
+		j.digester.mu.Lock()
+		j.digester.waiting = append(j.digester.waiting, entry{p, streamed("x")})
+		j.digester.mu.Unlock()
+	}
+	j.digester.digest()
+	if lost := j.droppedLines("info"); lost > 0 {
+		t.Errorf("%d of %d lines were lost", lost, n)
 	}
 }
